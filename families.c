@@ -10,6 +10,7 @@
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
 #include "target/nvme/conn.h"
+#include "target/srp/srp_server.h"
 #ifdef NVMF_TOY
 #include "tests/toy/toy.h"
 #endif
@@ -22,7 +23,7 @@ static const struct protocol {
         const struct trace_family *capture;
 } protocols[] = {
         { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
-        { .capture = &srp_capture },
+        { .target = &srp_target_family, .capture = &srp_capture },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },
 #endif

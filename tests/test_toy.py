@@ -62,7 +62,8 @@ def test_every_rule_can_be_broken_and_is_found():
     assert "byte 7" in broken
 
 
-@pytest.mark.parametrize("command", ["target", "conform", "host perf", "fuzz remote"])
-def test_transports_are_listed(command):
-    assert "tcp|rdma|toy" in run(*command.split(), "-t", "none", status=2)
-    assert "tcp|rdma|toy (tcp" in run(*command.split(), "--help")
+@pytest.mark.parametrize("command, known", [("target", "tcp|rdma|srp|toy"), ("conform", "tcp|rdma|toy"),
+                                            ("host perf", "tcp|rdma|srp|toy"), ("fuzz remote", "tcp|rdma|toy")])
+def test_transports_are_listed(command, known):
+    assert known in run(*command.split(), "-t", "none", status=2)
+    assert f"{known} (tcp" in run(*command.split(), "--help")

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config_reader.h"
 #include "pdu/core/wipe.h"
 #include "pdu/io/option.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/nvme_tls.h"
+#include "target/engine/config_reader.h"
 #include "target/nvme/command_trace.h"
 #include "target/nvme/ctrl.h"
 #include "trigger.h"
@@ -1072,9 +1072,13 @@ static bool take_trace(struct reader *r, struct json_object *v, void *at)
 static bool take_config(struct reader *r, struct json_object *v, struct config *c)
 {
         static const struct key keys[] = {
-                { "hosts", take_hosts, 0 },           { "ports", take_ports, 0 },
-                { "subsystems", take_subsystems, 0 }, { "faults", take_faults, 0 },
-                { "trace", take_trace, 0 },           { NULL, NULL, 0 },
+                { "hosts", take_hosts, 0 },
+                { "ports", take_ports, 0 },
+                { "subsystems", take_subsystems, 0 },
+                { "faults", take_faults, 0 },
+                { "trace", take_trace, 0 },
+                { "srp", reader_moot, 0 }, /* the section of another family */
+                { NULL, NULL, 0 },
         };
 
         return reader_object(r, v, keys, c);

@@ -397,6 +397,7 @@ static void execute(struct srp_command *c)
                 tell(t, SRP_HAS_EXECUTED, 0);
         c->awaits = false;
         t->executing++;
+        tell(t, SRP_HAS_GOT, 0);
         enter(c, SRP_STEP_EXECUTING);
         if (c->type == SRP_TSK_MGMT)
                 t->ops.manage(t->user, c);
@@ -407,6 +408,7 @@ static void execute(struct srp_command *c)
 void srp_command_done(struct srp_command *c)
 {
         assert(c->step == SRP_STEP_EXECUTING);
+        tell(c->of, SRP_HAS_PUT, 0);
         c->of->executing--;
         answer(c);
 }

@@ -17,7 +17,7 @@ static const struct topic topics[] = {
         { NULL, NULL },
 };
 
-static const char *const transports[] = { "rdma", NULL };
+static const char *const transports[] = { "srp", NULL }; /* over RDMA */
 
 const struct family srp_family = {
         .name = "SRP",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A configuration's JSON taken into structures by tables of keys. What is wrong is told in one line,
- * with the place in the document: "FILE: subsystems[0].namespaces[1].nsid: '0' is no number". Private
- * to config.c.
+ * with the place in the document: "FILE: subsystems[0].namespaces[1].nsid: '0' is no number". For the
+ * families' readers. A file may have sections of several families: each reads its own.
  */
 #ifndef NVMF_TARGET_CONFIG_READER_H
 #define NVMF_TARGET_CONFIG_READER_H

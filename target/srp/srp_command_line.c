@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nvmfspec target -t srp */
+#include "srp_command_line.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pdu/io/net.h"
+#include "pdu/srp/wire/rules.h"
+#include "srp_config.h"
+
+#define DEFAULT_PORT "5555"
+#define DEFAULT_LUN  "mem:64M"
+
+struct args {
+        struct target_args base; /* first */
+        struct srp_options options;
+        uint64_t request_limit, channels, it_iu, max_transfer;
+        const char *config;
+};
+
+#define AT(field) offsetof(struct args, field)
+
+static struct srp_options *options_of(void *args)
+{
+        return &((struct args *)args)->options;
+}
+
+/* "[N=]SPEC": without N the next number. */
+static bool take_lun(void *args, const char *value, char *error, size_t size)
+{
+        struct srp_options *o = options_of(args);
+        char *end;
+        unsigned long lun = strtoul(value, &end, 10);
+        bool numbered = end > value && *end == '=';
+
+        if (srp_config_lun(o, numbered ? (uint32_t)(lun < UINT32_MAX ? lun : UINT32_MAX) : o->luns,
+                           numbered ? end + 1 : value))
+                return true;
+        snprintf(error, size, "'%s': LUNs are from 0 to 255", value);
+        return false;
+}
+
+static bool take_id(void *args, const char *value, char *error, size_t size)
+{
+        if (srp_config_id(options_of(args)->id, value))
+                return true;
+        snprintf(error, size, "'%s' is not 32 hexadecimal digits", value);
+        return false;
+}
+
+static bool take_waive(void *args, const char *value, char *error, size_t size)
+{
+        return option_rule_of(&srp_rules, &options_of(args)->policy.waived, PARTY_HOST, value,
+                              error, size);
+}
+
+static bool take_violate(void *args, const char *value, char *error, size_t size)
+{
+        unsigned rule = rulebook_by_name(&srp_rules, value);
+
+        if (!option_rule_of(&srp_rules, &options_of(args)->policy.violated, PARTY_CONTROLLER, value,
+                            error, size))
+                return false;
+        if (srp_rule_get(rule)->violators != 0)
+                return true;
+        snprintf(error, size, "this target sends nothing that can break '%s'", value);
+        return false;
+}
+
+/* clang-format off */
+static const struct option_row options[] = {
+        { .name = "lun", .arg = "[N=]SPEC", .group = 1, .kind = OPTION_CALL, .call = take_lun,
+          .says = "a logical unit: mem:SIZE, null:SIZE, file:PATH[,size=SIZE] or a path (" DEFAULT_LUN "); each with ,bs=512|4096 and ,delay=TIME; repeatable" },
+        { .name = "target-id", .arg = "HEX", .group = 1, .kind = OPTION_CALL, .call = take_id,
+          .says = "target port identifier, id_ext and ioc_guid: 32 digits; logins to another one are rejected (any is accepted)" },
+        { .name = "request-limit", .arg = "N", .group = 1, .kind = OPTION_NUMBER, .at = AT(request_limit), .min = 2, .max = 4096,
+          .says = "requests that a channel may have outstanding (64)" },
+        { .name = "channels", .arg = "N", .group = 1, .kind = OPTION_NUMBER, .at = AT(channels), .min = 1, .max = 256,
+          .says = "channels of an initiator; 1: no multiple channels (8)" },
+        { .name = "it-iu", .arg = "SIZE", .group = 1, .kind = OPTION_SIZE, .at = AT(it_iu), .min = 64, .max = 1 << 20,
+          .says = "longest information unit that an initiator may ask for (8260)" },
+        { .name = "max-transfer", .arg = "SIZE", .group = 1, .kind = OPTION_SIZE, .at = AT(max_transfer), .min = 4096, .max = 32 << 20,
+          .says = "data of a command at most (1M)" },
+        { .name = "no-immediate", .group = 1, .kind = OPTION_FLAG, .at = AT(options.no_immediate),
+          .says = "grant no immediate data" },
+        { .name = "config", .arg = "FILE", .group = 1, .kind = OPTION_STRING, .at = AT(config),
+          .says = "section \"srp\" of a JSON file in place of all of the above" },
+        { .name = "waive", .arg = "RULE", .group = 1, .kind = OPTION_CALL, .call = take_waive,
+          .says = "do not check this rule of initiators; repeatable" },
+        { .name = "violate", .arg = "RULE", .group = 1, .kind = OPTION_CALL, .call = take_violate,
+          .says = "break this rule of targets; repeatable" },
+        { .name = NULL },
+};
+/* clang-format on */
+
+/* --- what is asked for ------------------------------------------------------------------------ */
+
+static bool listen_at(struct srp_options *o, const char *traddr, const char *trsvcid)
+{
+        struct srp_place *p = &o->listen[o->listens];
+
+        if (o->listens == SRP_SERVER_LISTENS)
+                return false;
+        *p = (struct srp_place) { strdup(traddr), strdup(trsvcid) };
+        o->listens++;
+        return p->traddr && p->trsvcid;
+}
+
+static bool add_places(struct args *a, char *error, size_t size)
+{
+        const struct target_args *b = &a->base;
+        bool ok = listen_at(&a->options, b->traddr ? b->traddr : "127.0.0.1",
+                            b->trsvcid ? b->trsvcid : DEFAULT_PORT);
+
+        for (unsigned i = 0; ok && i < b->n_listens; i++) {
+                const char *place = b->listens[i];
+                char addr[NET_TRADDR], port[32];
+
+                (void)target_transport(b, &place);
+                ok = net_split(place, addr, port) && listen_at(&a->options, addr, port);
+        }
+        if (!ok)
+                snprintf(error, size, "more than %d places to listen on", SRP_SERVER_LISTENS);
+        return ok;
+}
+
+static bool is_given(const struct args *a)
+{
+        return a->options.luns > 0 || a->base.traddr || a->base.trsvcid || a->base.n_listens > 0 ||
+               a->request_limit || a->channels || a->it_iu || a->max_transfer;
+}
+
+static bool complete(void *args, char *error, size_t size)
+{
+        struct args *a = args;
+        struct srp_options *o = &a->options;
+
+        if (a->base.pcap) {
+                snprintf(error, size, "option --pcap: the SRP target cannot record yet");
+                return false;
+        }
+        if (a->config && is_given(a)) {
+                snprintf(error, size, "--config excludes -a, -s, --listen, --lun and limits");
+                return false;
+        }
+        o->request_limit = (uint32_t)a->request_limit;
+        o->channels = (uint32_t)a->channels;
+        o->it_iu = (uint32_t)a->it_iu;
+        o->max_transfer = (uint32_t)a->max_transfer;
+        o->reactors = (unsigned)a->base.reactors;
+        o->busy_poll = (unsigned)a->base.busy_poll;
+        if (a->config && !srp_config_load(o, a->config, error, size))
+                return false;
+        return o->listens > 0 || add_places(a, error, size);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static void *start(void *args, struct capture_writer *record, char *error, size_t size)
+{
+        struct args *a = args;
+
+        (void)record;
+        a->options.trace = a->base.trace;
+        a->options.quiet = a->base.quiet;
+        return srp_server_start(&a->options, error, size);
+}
+
+static void describe(void *started, const void *args, char *text, size_t size)
+{
+        const struct srp_options *o = &((const struct args *)args)->options;
+        size_t len = 0;
+
+        for (unsigned i = 0; i < o->listens && len < size; i++) {
+                const char *addr = o->listen[i].traddr;
+                bool v6 = strchr(addr, ':') && addr[0] != '[';
+
+                len += (size_t)snprintf(text + len, size - len, "%ssrp:%s%s%s:%s", i ? " " : "",
+                                        v6 ? "[" : "", addr, v6 ? "]" : "",
+                                        srp_server_port(started, i));
+        }
+}
+
+static void forget(void *args)
+{
+        srp_config_free(options_of(args));
+}
+
+static void stop(void *started)
+{
+        srp_server_stop(started);
+}
+
+const struct target_command srp_command_line = {
+        .options = options,
+        .args_size = sizeof(struct args),
+        .intro =
+            "Serves SCSI disks over SRP (RDMA), until SIGTERM. Without options: LUN 0, " DEFAULT_LUN
+            ", on 127.0.0.1:" DEFAULT_PORT ".\n"
+            "-s: SRP has no usual port; this target's is " DEFAULT_PORT ".\n",
+        .complete = complete,
+        .start = start,
+        .describe = describe,
+        .forget = forget,
+        .stop = stop,
+};

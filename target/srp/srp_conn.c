@@ -1,0 +1,775 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "srp_conn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pdu/io/log.h"
+#include "pdu/srp/machine/spoil.h"
+#include "srp_tasks.h"
+
+enum {
+        CLOSING_MS = 2000,  /* that an initiator may take to answer DREQ */
+        DRAINING_MS = 3000, /* that a device may take to flush a queue pair */
+        GONE_MS = 200,      /* that a device which is gone may take */
+        LEAVING_MS = 1000,  /* that SRP_T_LOGOUT may take */
+        RECVS_MORE = 4,     /* IUs that take nothing from the request limit */
+        WRS_MORE = 64,      /* WRITEs of one command in many pieces; more are waited for */
+        REQUESTS_LEAST = 2,
+};
+enum { /* of SRP_T_LOGOUT */
+       LOGOUT_NO_REASON = 0,
+       LOGOUT_IU_TYPE = 2,
+       LOGOUT_SPURIOUS = 3,
+       LOGOUT_NEW_LOGIN = 4,
+};
+
+static struct srp_conn *conn_of(struct rdma_ep *e)
+{
+        return (struct srp_conn *)(void *)((char *)e - offsetof(struct srp_conn, ep));
+}
+
+static struct srp_service *service(const struct srp_conn *c)
+{
+        return srp_service_of(c->base.reactor);
+}
+
+static void tell(const struct srp_conn *c, enum srp_happening what, int64_t value)
+{
+        const struct srp_service *s = service(c);
+
+        if (s->watch)
+                s->watch(s->watch_user, c, what, value);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+        return a < b ? a : b;
+}
+
+/* --- what the user is told -------------------------------------------------------------------- */
+
+void srp_conn_trace(const struct srp_conn *c, const char *what)
+{
+        if (service(c)->trace)
+                log_line(LOG_AS_TRACE, NULL, NULL, "conn %u: %s", c->base.number, what);
+}
+
+void srp_conn_report(struct srp_conn *c, const char *kind, const char *what, const char *detail)
+{
+        if (!c->reported && !service(c)->quiet)
+                log_line(LOG_AS_WARNING, kind, c->base.peer.addr, "conn %u (%s:%u): %s%s%s",
+                         c->base.number, c->base.peer.addr, c->base.peer.port, what,
+                         detail ? ": " : "", detail ? detail : "");
+        c->reported = true;
+}
+
+static void report_fault(struct srp_conn *c, enum srp_rule broken)
+{
+        const struct rule *rule = srp_rule_get(broken);
+        char what[120];
+
+        snprintf(what, sizeof(what), "closed for %s", rule->id);
+        srp_conn_report(c, rule->id, what, rule->says);
+}
+
+static void report_failure(struct srp_conn *c, const struct verbs_wc *wc)
+{
+        char what[120];
+
+        if (wc->status == VERBS_FLUSHED)
+                return;
+        snprintf(what, sizeof(what), "%s failed: %s", verbs_op_name(wc->wr->op),
+                 verbs_status_name(wc->status));
+        srp_conn_report(c, "failed", what, NULL);
+}
+
+/* --- tasks ------------------------------------------------------------------------------------ */
+
+static struct srp_task *task_of(const struct srp_command *c)
+{
+        return c->own;
+}
+
+static void take_outcome(struct srp_command *c)
+{
+        const struct scsi_task *t = &task_of(c)->scsi;
+
+        c->in_len = t->in_len;
+        c->status = t->status;
+        if (t->status == SCSI_CHECK)
+                srp_command_check(c, &t->sense);
+}
+
+static void finish(struct srp_task *t)
+{
+        take_outcome(t->command);
+        srp_command_done(t->command);
+}
+
+/* Another thread's. */
+static void give_back(struct scsi_task *scsi)
+{
+        struct srp_task *t = (struct srp_task *)scsi;
+        const struct srp_conn *c = t->command->user;
+        struct srp_reactor *own = c->base.reactor->own;
+        struct loop *loop = &c->base.reactor->loop;
+        struct srp_task *top = atomic_load(&own->finished);
+
+        do
+                t->next = top;
+        while (!atomic_compare_exchange_weak(&own->finished, &top, t));
+        loop_post(loop, &own->mail); /* the channel may be gone by now */
+}
+
+static struct srp_task *in_order(struct srp_task *newest)
+{
+        struct srp_task *list = NULL, *next;
+
+        for (; newest; newest = next) {
+                next = newest->next;
+                newest->next = list;
+                list = newest;
+        }
+        return list;
+}
+
+static void finish_all(struct loop_message *m)
+{
+        struct srp_reactor *own =
+            (struct srp_reactor *)(void *)((char *)m - offsetof(struct srp_reactor, mail));
+        struct srp_task *t = in_order(atomic_exchange(&own->finished, NULL)), *next;
+
+        for (; t; t = next) {
+                struct srp_conn *c = t->command->user;
+
+                next = t->next;
+                finish(t);
+                srp_conn_again(c);
+        }
+}
+
+void srp_reactor_init(struct reactor *r)
+{
+        ((struct srp_reactor *)r->own)->mail.run = finish_all;
+}
+
+/* --- what its machine asks for ---------------------------------------------------------------- */
+
+static bool admit(void *user, struct srp_command *cmd)
+{
+        struct srp_conn *c = user;
+        struct srp_task *t = task_of(cmd);
+        bool ok;
+
+        tell(c, SRP_HAS_RUN, (int64_t)cmd->tag);
+        c->base.part.taken++;
+        cmd->user = c;
+        t->command = cmd;
+        t->visit = NULL;
+        t->scsi = (struct scsi_task) { .cdb = cmd->cdb,
+                                       .cdb_len = cmd->cdb_len,
+                                       .lun = cmd->lun,
+                                       .attr = cmd->attr,
+                                       .out_size = cmd->out_size,
+                                       .done = give_back };
+        ok = scsi_admit(&service(c)->device, &c->nexus->scsi, &t->scsi);
+        cmd->out_len = t->scsi.out_len;
+        cmd->in_max = t->scsi.in_max;
+        if (!ok)
+                take_outcome(cmd);
+        return ok;
+}
+
+static void execute(void *user, struct srp_command *cmd)
+{
+        struct srp_task *t = task_of(cmd);
+
+        (void)user;
+        t->scsi.data = cmd->data;
+        if (scsi_execute(&t->scsi))
+                finish(t);
+}
+
+static void manage(void *user, struct srp_command *cmd)
+{
+        struct srp_conn *c = user;
+
+        tell(c, SRP_HAS_RUN, (int64_t)cmd->tag);
+        c->base.part.taken++;
+        cmd->user = c;
+        task_of(cmd)->visit = NULL;
+        srp_tasks_manage(c, cmd);
+}
+
+static void ended(void *user, struct srp_command *cmd)
+{
+        (void)user;
+        srp_tasks_ended(task_of(cmd));
+}
+
+static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
+{
+        struct srp_conn *c = user;
+        uint8_t *buf = conn_buffer_get(&c->base, len);
+
+        if (buf)
+                *lkey = regmem_key(buf, pool_size(len));
+        return buf;
+}
+
+static void buffer_put(void *user, uint8_t *buf, uint32_t len)
+{
+        conn_buffer_put(&((struct srp_conn *)user)->base, buf, len);
+}
+
+static void *iu_memory(void *user, uint32_t bytes, uint32_t *lkey)
+{
+        struct srp_conn *c = user;
+        void *memory = regmem_get(&c->device->memory, pool_size(bytes));
+
+        if (memory)
+                *lkey = regmem_key(memory, pool_size(bytes));
+        return memory;
+}
+
+static void iu_memory_put(void *user, void *memory, uint32_t bytes)
+{
+        regmem_put(&((struct srp_conn *)user)->device->memory, memory, pool_size(bytes));
+}
+
+/* Receives of its own go back to it, as long as it receives at all. */
+static void recv_put(void *user, struct rdma_recv *rx)
+{
+        struct srp_conn *c = user;
+
+        if (!c->own) {
+                rdma_device_recv_put(c->device, rx);
+                return;
+        }
+        rx->wr.next = c->to_post;
+        c->to_post = &rx->wr;
+}
+
+static void stepped(void *user, const struct srp_command *cmd)
+{
+        const struct srp_conn *c = user;
+        const char *name = cmd->cdb ? srp_command_name(cmd->cdb[0]) : NULL;
+
+        if (cmd->step == SRP_STEP_NEW || cmd->step == SRP_STEP_FREE)
+                name = NULL; /* it is not known, or its IU is gone */
+        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u tag %llx%s%s: %s", c->base.number,
+                 (unsigned long long)cmd->tag, name ? " " : "", name ? name : "",
+                 srp_step_name(cmd->step));
+}
+
+static void machine_tells(void *user, enum srp_happening what, int64_t value)
+{
+        tell(user, what, value);
+}
+
+/* --- its end ---------------------------------------------------------------------------------- */
+
+void srp_conn_leave(struct srp_conn *c, uint32_t reason)
+{
+        if (c->leaving || !c->machine)
+                return;
+        c->leaving = true;
+        c->left_at = reactor_now(c->base.reactor);
+        srp_target_logout(c->machine, reason);
+        srp_conn_again(c);
+}
+
+static void on_oust(struct loop_message *m)
+{
+        struct srp_conn *c =
+            (struct srp_conn *)(void *)((char *)m - offsetof(struct srp_conn, oust));
+
+        srp_conn_report(c, "relogin", "closed: its initiator has logged in again", NULL);
+        srp_conn_leave(c, LOGOUT_NEW_LOGIN);
+}
+
+static uint32_t reason_for(enum srp_rule rule)
+{
+        return rule == SRP_TYPE_I       ? LOGOUT_IU_TYPE
+               : rule == SRP_TAG_ANSWER ? LOGOUT_SPURIOUS
+                                        : LOGOUT_NO_REASON;
+}
+
+/* --- what comes ------------------------------------------------------------------------------- */
+
+static void take_iu(struct srp_conn *c, struct rdma_recv *rx)
+{
+        enum srp_rule rule;
+
+        switch (srp_target_received(c->machine, rx)) {
+        case SRP_GOES_ON:
+                return;
+        case SRP_LOGGED_OUT:
+                c->failed = true;
+                return;
+        case SRP_AT_FAULT:
+                rule = srp_target_fault(c->machine);
+                report_fault(c, rule);
+                srp_conn_leave(c, reason_for(rule));
+                return;
+        }
+}
+
+static struct rdma_recv *take_waiting(struct srp_conn *c)
+{
+        struct rdma_recv *rx = c->waiting;
+
+        c->waiting = rx->next;
+        if (!c->waiting)
+                c->waiting_last = &c->waiting;
+        return rx;
+}
+
+/* Takes it in this turn or, after those that wait already, in a later one. No more can wait than there are receives. */
+static void take_or_defer(struct srp_conn *c, struct rdma_recv *rx)
+{
+        if (!c->waiting && conn_budget(&c->base) > 0) {
+                take_iu(c, rx);
+                return;
+        }
+        rx->next = NULL;
+        *c->waiting_last = rx;
+        c->waiting_last = &rx->next;
+        conn_come_again(&c->base);
+}
+
+static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
+{
+        if (event->type == VERBS_DISCONNECTED)
+                tell(conn_of(e), SRP_HAS_HEARD_DREQ, 0);
+        return true;
+}
+
+static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
+{
+        struct srp_conn *c = conn_of(e);
+        struct rdma_recv *rx = (struct rdma_recv *)wc->wr;
+
+        if (wc->wr->op == VERBS_RECV && wc->status == VERBS_SUCCESS) {
+                rx->bytes = wc->bytes;
+                take_or_defer(c, rx);
+                return false;
+        }
+        if (wc->wr->op != VERBS_RECV &&
+            (e->life.state >= LIFE_DEAD || !srp_target_completed(c->machine, wc)))
+                return false;
+        if (e->life.state == LIFE_LIVE)
+                report_failure(c, wc);
+        if (wc->wr->op == VERBS_RECV)
+                recv_put(c, rx);
+        return true;
+}
+
+static void on_move(struct rdma_ep *e, enum life_event why)
+{
+        struct srp_conn *c = conn_of(e);
+        char what[80];
+
+        if (e->life.actions & LIFE_DO_DISCONNECT)
+                tell(c, SRP_HAS_SAID_DREQ, 0);
+        tell(c, SRP_HAS_MOVED, (int64_t)e->life.state);
+        if (e->life.state > LIFE_LIVE && c->machine)
+                srp_target_stop(c->machine);
+        snprintf(what, sizeof(what), "%s (%s)", srp_life_name(e->life.state), life_event_name(why));
+        srp_conn_trace(c, what);
+}
+
+/* No work request reaches memory any more. */
+static void on_end(struct rdma_ep *e)
+{
+        struct srp_conn *c = conn_of(e);
+
+        while (c->waiting)
+                recv_put(c, take_waiting(c));
+        srp_target_end(c->machine);
+        srp_nexus_leave(service(c), c);
+        conn_leave_hungry(&c->base);
+}
+
+/* What it was made of, as far as it was. */
+static void dismantle(struct srp_conn *c)
+{
+        struct srp_service *s = service(c);
+
+        rdma_ep_destroy(&c->ep);
+        tell(c, SRP_HAS_DESTROYED, 0);
+        if (c->machine)
+                srp_target_free(c->machine);
+        if (c->own)
+                rdma_device_drop_chunk(c->device, c->own);
+        if (c->receives)
+                rdma_device_unreserve(c->device, c->receives);
+        tell(c, SRP_HAS_FREED, 0);
+        if (c->registered) {
+                c->base.host = NULL;
+                conn_leave(&c->base);
+        }
+        srp_nexus_put(s, c);
+        tell(c, SRP_HAS_PUT, 0);
+        free(c);
+}
+
+/* --- what goes -------------------------------------------------------------------------------- */
+
+static void post_receives(struct srp_conn *c)
+{
+        struct verbs_wr *chain = c->to_post, *bad;
+
+        rdma_device_post(c->device);
+        c->to_post = NULL;
+        if (chain && rdma_ep_post_recv(&c->ep, chain, &bad) < 0)
+                rdma_ep_step(&c->ep, LIFE_FAILED);
+}
+
+/* The receives that it has given back come first: the initiator may answer a response at once. */
+static void post(struct srp_conn *c)
+{
+        struct verbs_wr *chain = srp_target_take(c->machine), *bad = NULL;
+
+        post_receives(c);
+        if (!chain || c->ep.life.state != LIFE_LIVE || rdma_ep_post(&c->ep, chain, &bad) == 0)
+                return;
+        srp_conn_report(c, "posting", "posting failed", strerror(errno));
+        rdma_ep_flushed(&c->ep, bad);
+}
+
+/* Nobody will speak of it any more. */
+static bool is_idle(const struct srp_conn *c)
+{
+        return srp_target_executing(c->machine) == 0 && !loop_posted(&c->oust) && c->visits == 0;
+}
+
+static bool is_over(const struct srp_conn *c)
+{
+        if (c->failed)
+                return true;
+        return c->leaving && (c->ep.life.state < LIFE_LIVE || srp_target_is_said(c->machine) ||
+                              conn_is_older(&c->base, c->left_at, LEAVING_MS));
+}
+
+/* Posts what is ready, and sees what becomes of it; may free it. */
+static void settle(struct rdma_ep *e)
+{
+        struct srp_conn *c = conn_of(e);
+
+        if (e->life.state == LIFE_LIVE)
+                post(c);
+        if (e->life.state <= LIFE_LIVE && is_over(c))
+                rdma_ep_step(e, LIFE_CLOSE);
+        if (e->life.state == LIFE_DEAD && is_idle(c) && rdma_ep_release(e)) {
+                tell(c, SRP_HAS_MOVED, LIFE_RELEASED);
+                dismantle(c);
+        }
+}
+
+static void go_on(struct conn *base)
+{
+        struct srp_conn *c = srp_conn_of(base);
+        bool live = c->ep.life.state == LIFE_LIVE;
+
+        while (live && c->waiting && conn_budget(base) > 0)
+                take_iu(c, take_waiting(c));
+        if (live && c->waiting)
+                conn_come_again(base);
+        settle(&c->ep);
+}
+
+static void feed(struct conn *base)
+{
+        struct srp_conn *c = srp_conn_of(base);
+
+        if (c->ep.life.state == LIFE_LIVE)
+                srp_target_feed(c->machine);
+        settle(&c->ep);
+}
+
+/* --- timers ----------------------------------------------------------------------------------- */
+
+static void sweep(struct conn *base)
+{
+        struct srp_conn *c = srp_conn_of(base);
+
+        if (c->ep.life.state == LIFE_CONNECTING &&
+            rdma_ep_is_older(&c->ep, service(c)->setup_timeout)) {
+                srp_conn_report(c, "setup",
+                                "closed: timed out before the connection was established", NULL);
+                rdma_ep_step(&c->ep, LIFE_LATE);
+        }
+        if (c->ep.life.state > LIFE_LIVE)
+                rdma_ep_expire(&c->ep, CLOSING_MS, c->ep.dev->gone ? GONE_MS : DRAINING_MS);
+        settle(&c->ep);
+}
+
+static bool is_busy(const struct srp_conn *c)
+{
+        return c->waiting || c->ep.unfinished > 0 || srp_target_first(c->machine) ||
+               srp_target_wants_post(c->machine);
+}
+
+static void drain(struct conn *base, bool at_once)
+{
+        struct srp_conn *c = srp_conn_of(base);
+
+        if (at_once)
+                rdma_ep_step(&c->ep, LIFE_ABORT);
+        else if (c->ep.life.state <= LIFE_LIVE && !is_busy(c))
+                srp_conn_leave(c, LOGOUT_NO_REASON);
+        settle(&c->ep);
+}
+
+/* --- logging in ------------------------------------------------------------------------------- */
+
+static void reject(struct srp_service *s, struct verbs_ep *ep, const struct srp_login_rej *rej)
+{
+        struct srp_login_rej r = *rej;
+        struct srp_spoil spoil = { .iu = (uint8_t *)&r, .len = sizeof(r) };
+
+        (void)srp_spoil(&s->policy.violated, &spoil);
+        rdma_ep_refuse(ep, &r, (uint8_t)spoil.len);
+}
+
+static struct srp_login_rej rejection(const struct srp_service *s,
+                                      const struct srp_login_req *asked, uint32_t reason)
+{
+        return (struct srp_login_rej) { .opcode = SRP_LOGIN_REJ,
+                                        .reason = be32(reason),
+                                        .tag = asked->tag,
+                                        .buf_fmt = be16(s->port.formats) };
+}
+
+void srp_conn_reject(struct service *base, struct verbs_ep *ep)
+{
+        struct srp_service *s = (struct srp_service *)(void *)base;
+        struct srp_login_rej r = rejection(s, &(struct srp_login_req) { 0 }, SRP_REJECT_RESOURCES);
+
+        reject(s, ep, &r);
+}
+
+static void refuse(struct srp_service *s, const struct verbs_event *e,
+                   const struct srp_login_req *asked, uint32_t reason, const char *why)
+{
+        struct conn_peer peer = rdma_peer(e->ep);
+        struct srp_login_rej r = rejection(s, asked, reason);
+
+        if (!s->quiet)
+                log_line(LOG_AS_WARNING, "rejected", peer.addr, "login of %s:%u rejected (%s)%s%s",
+                         peer.addr, peer.port, srp_reject_name(reason), why ? ": " : "",
+                         why ? why : "");
+        reject(s, e->ep, &r);
+}
+
+/* How many requests its receives are enough for; 0: too few. */
+static uint32_t limit_of(const struct srp_conn *c)
+{
+        const struct rdma_device *d = c->device;
+        uint32_t most = d->srq_wrs             ? rdma_device_receives_left(d)
+                        : d->dev->caps->qp_wrs ? d->dev->caps->qp_wrs - 1
+                                               : UINT32_MAX;
+
+        if (most < REQUESTS_LEAST + RECVS_MORE)
+                return 0;
+        return least(service(c)->port.request_limit, most - RECVS_MORE);
+}
+
+static int own_receives(struct srp_conn *c, uint32_t count)
+{
+        struct verbs_wr *bad;
+
+        c->own = rdma_device_chunk(c->device, count);
+        if (!c->own)
+                return -1;
+        for (uint32_t i = 0; i + 1 < count; i++)
+                c->own->recv[i].wr.next = &c->own->recv[i + 1].wr;
+        return rdma_ep_post_recv(&c->ep, &c->own->recv[0].wr, &bad);
+}
+
+static struct srp_target *make_machine(struct srp_conn *c, const struct srp_login_rsp *granted,
+                                       const struct verbs_qp_attr *attr, uint32_t reads)
+{
+        const struct srp_service *s = service(c);
+        const struct srp_target_config cfg = { .asked = c->asked,
+                                               .granted = *granted,
+                                               .send_wrs = attr->send_wrs,
+                                               .reads = reads,
+                                               .inline_bytes = attr->inline_bytes,
+                                               .own_bytes = sizeof(struct srp_task),
+                                               .policy = &s->policy };
+        const struct srp_target_ops ops = { .admit = admit,
+                                            .execute = execute,
+                                            .manage = manage,
+                                            .ended = ended,
+                                            .buffer_get = buffer_get,
+                                            .buffer_put = buffer_put,
+                                            .recv_put = recv_put,
+                                            .iu_memory = iu_memory,
+                                            .iu_memory_put = iu_memory_put,
+                                            .stepped = s->trace ? stepped : NULL,
+                                            .tell = s->watch ? machine_tells : NULL };
+
+        return srp_target_new(&cfg, &ops, c);
+}
+
+/* All that it needs before it can be accepted; -1 with errno. */
+static int build(struct srp_conn *c, struct srp_login_rsp *granted, uint32_t reads)
+{
+        uint32_t limit = limit_of(c), receives = limit + RECVS_MORE;
+        bool srq = c->device->srq_wrs > 0;
+        struct verbs_qp_attr attr = { .send_wrs = 2 * limit + WRS_MORE,
+                                      .recv_wrs = srq ? 0 : receives,
+                                      .inline_bytes = SRP_IU_OUT };
+
+        errno = ENOSPC;
+        if (limit == 0 || (srq && rdma_device_reserve(c->device, receives) < 0))
+                return -1;
+        c->receives = srq ? receives : 0;
+        granted->req_lim_delta = be32(limit);
+        if (rdma_ep_qp(&c->ep, &attr) < 0)
+                return -1;
+        errno = ENOMEM;
+        c->machine = make_machine(c, granted, &attr, reads);
+        if (!c->machine)
+                return -1;
+        return srq ? 0 : own_receives(c, receives);
+}
+
+/* NULL: out of memory; without a device: likewise, or it cannot be had. */
+static struct srp_conn *conn_new(struct reactor *r, const struct verbs_event *e,
+                                 const struct srp_login_req *asked)
+{
+        static const struct rdma_ep_ops ops = { .event = on_event,
+                                                .completed = on_completion,
+                                                .moved = on_move,
+                                                .end = on_end,
+                                                .settle = settle };
+        struct srp_conn *c = calloc(1, sizeof(*c));
+
+        if (!c)
+                return NULL;
+        c->base.reactor = r;
+        c->asked = *asked;
+        c->waiting_last = &c->waiting;
+        c->oust.run = on_oust;
+        rdma_ep_init(&c->ep, &r->rdma->group, &ops);
+        if (rdma_ep_take(&c->ep, e->ep) == 0)
+                c->device = rdma_device_of(r->rdma, c->ep.dev);
+        return c;
+}
+
+/* It never was: its connect request was rejected. */
+static void undo(struct srp_conn *c)
+{
+        rdma_ep_disown(&c->ep);
+        dismantle(c);
+}
+
+/* What the initiator is told, whatever the machine knows: some of it may be wrong on purpose. */
+static void accept_it(struct srp_conn *c, struct srp_login_rsp granted, uint8_t reads,
+                      uint8_t rnr_retry)
+{
+        struct srp_service *s = service(c);
+        struct srp_spoil spoil = { .iu = (uint8_t *)&granted,
+                                   .len = sizeof(granted),
+                                   .asked = &c->asked };
+        struct verbs_conn_param p = {
+                .data = &granted, .reads_out = reads, .rnr_retry = rnr_retry, .retry = 7
+        };
+        bool enabled, accepted;
+
+        (void)srp_spoil(&s->policy.violated, &spoil);
+        p.len = (uint8_t)spoil.len;
+        pthread_mutex_lock(&s->lock); /* who disables the port waits until it is said */
+        enabled = s->enabled;
+        errno = ESHUTDOWN;
+        accepted = enabled && rdma_ep_accept(&c->ep, &p) == 0;
+        if (accepted)
+                tell(c, SRP_HAS_ACCEPTED, 0);
+        pthread_mutex_unlock(&s->lock);
+        if (!accepted) {
+                srp_conn_report(c, "accepting", "accepting failed", strerror(errno));
+                rdma_ep_step(&c->ep, enabled ? LIFE_REFUSED : LIFE_ABORT);
+        }
+        settle(&c->ep);
+}
+
+static void enter(struct srp_conn *c, struct port *port, const struct conn_peer *peer)
+{
+        static const struct conn_kind kind = {
+                .go_on = go_on, .feed = feed, .sweep = sweep, .drain = drain
+        };
+        char what[160];
+
+        conn_enter(&c->base, &kind, c->base.reactor, port, peer, &c->device->pool);
+        c->registered = true;
+        c->base.host = c->nexus->name;
+        snprintf(what, sizeof(what), "login of %s: connecting", c->nexus->name);
+        srp_conn_trace(c, what);
+}
+
+/* From here on others may speak of it: there is no way back but through its life. */
+static bool is_made(struct srp_conn *c, struct srp_login_answer *a, struct srp_login_rsp *granted,
+                    uint8_t reads)
+{
+        if (!c || !c->device || build(c, granted, reads) < 0 || !srp_nexus_join(service(c), c, a) ||
+            a->reason)
+                return false;
+        granted->rsp_flags = a->rsp.rsp_flags;
+        return true;
+}
+
+/* NULL: it was rejected. */
+static struct srp_conn *serve(struct reactor *r, const struct verbs_event *e,
+                              const struct srp_login_req *asked, struct srp_login_rsp *granted,
+                              uint8_t *reads)
+{
+        struct srp_service *s = srp_service_of(r);
+        struct srp_login_answer a = srp_nexus_ask(s, asked);
+        struct srp_conn *c = a.reason ? NULL : conn_new(r, e, asked);
+
+        *granted = a.rsp;
+        if (c && c->device)
+                *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
+        if (!a.reason && is_made(c, &a, granted, *reads))
+                return c;
+        refuse(s, e, asked, a.reason ? a.reason : SRP_REJECT_RESOURCES,
+               a.reason ? NULL : strerror(errno));
+        if (c)
+                undo(c);
+        return NULL;
+}
+
+/* Over InfiniBand and RoCE only the form of RDMA CM has room; who has more room may send the IU. */
+static bool read_login(const struct verbs_event *e, struct srp_login_req *asked)
+{
+        bool native = e->param.len >= sizeof(struct srp_login_req);
+
+        return srp_login_read(e->data, e->param.len, native, asked);
+}
+
+void srp_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e,
+                    const struct conn_peer *peer)
+{
+        struct srp_service *s = srp_service_of(r);
+        struct srp_login_rsp granted;
+        struct srp_login_req asked;
+        struct srp_conn *c = NULL;
+        uint8_t reads = 0;
+
+        if (!read_login(e, &asked))
+                refuse(s, e, &asked, SRP_REJECT_FIRST, "not a login request");
+        else
+                c = serve(r, e, &asked, &granted, &reads);
+        if (!c) {
+                conn_uncount(r->service, port, peer);
+                return;
+        }
+        enter(c, port, peer);
+        accept_it(c, granted, reads, e->param.rnr_retry);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A channel of the target: an endpoint (rdma_ep.h) between the machine (srp_target.h) and the SCSI device. Logins are
+ * judged here, too.
+ */
+#ifndef NVMF_TARGET_SRP_CONN_H
+#define NVMF_TARGET_SRP_CONN_H
+
+#include "pdu/srp/machine/srp_target.h"
+#include "srp_nexus.h"
+#include "target/engine/conn.h"
+#include "target/engine/rdma.h"
+
+struct task_visit;
+
+struct srp_task {              /* beside each command */
+        struct scsi_task scsi; /* first */
+        struct srp_command *command;
+        struct srp_task *next;    /* finished */
+        struct task_visit *visit; /* who waits until it has ended; NULL: nobody */
+};
+
+struct srp_conn {
+        struct conn base; /* first */
+        struct rdma_device *device;
+        struct rdma_ep ep;
+        struct srp_target *machine;
+        struct srp_login_req asked;
+        struct recv_chunk *own;                    /* receives, where there is no SRQ */
+        struct verbs_wr *to_post;                  /* of them */
+        uint32_t receives;                         /* reserved with the device */
+        struct rdma_recv *waiting, **waiting_last; /* IUs that this turn has no time for */
+
+        struct srp_nexus *nexus;
+        struct srp_conn *next, **link; /* among its channels; link NULL: it is not */
+        bool ousted;                   /* a later login has ended it: under the service's lock */
+        struct loop_message oust;
+        _Atomic unsigned visits; /* of task management, that it has to live for */
+
+        bool failed;      /* it has to end */
+        bool leaving;     /* ... once it has said so */
+        uint64_t left_at; /* ms: since when */
+        bool reported, registered;
+};
+
+static inline struct srp_conn *srp_conn_of(struct conn *c)
+{
+        return (struct srp_conn *)c;
+}
+
+/* target_family.start_rdma() and reject_rdma(). */
+void srp_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e,
+                    const struct conn_peer *peer);
+void srp_conn_reject(struct service *s, struct verbs_ep *ep);
+/* target_family.own_init(). */
+void srp_reactor_init(struct reactor *r);
+
+/* SRP_T_LOGOUT with this reason, then the end; on its reactor. */
+void srp_conn_leave(struct srp_conn *c, uint32_t reason);
+/* Something is ready to be sent, or has changed: on its reactor, later. */
+static inline void srp_conn_again(struct srp_conn *c)
+{
+        conn_come_again(&c->base);
+}
+
+/* Its line in the trace, and in the log. */
+void srp_conn_trace(const struct srp_conn *c, const char *what);
+void srp_conn_report(struct srp_conn *c, const char *kind, const char *what, const char *detail);
+
+#endif
