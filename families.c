@@ -7,6 +7,7 @@
 #include "conformance/engine/family.h"
 #include "fuzz/nvme/templates.h"
 #include "host/cmd/command.h"
+#include "host/srp/args.h"
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
 #include "target/nvme/conn.h"
@@ -23,7 +24,7 @@ static const struct protocol {
         const struct trace_family *capture;
 } protocols[] = {
         { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
-        { .target = &srp_target_family, .capture = &srp_capture },
+        { &srp_target_family, &srp_host_family, NULL, &srp_capture },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },
 #endif
