@@ -376,8 +376,10 @@ static void on_move(struct rdma_ep *e, enum life_event why)
         if (e->life.actions & LIFE_DO_DISCONNECT)
                 tell(c, SRP_HAS_SAID_DREQ, 0);
         tell(c, SRP_HAS_MOVED, (int64_t)e->life.state);
-        if (e->life.state > LIFE_LIVE && c->machine)
+        if (e->life.state > LIFE_LIVE) {
                 srp_target_stop(c->machine);
+                srp_nexus_close(service(c), c);
+        }
         snprintf(what, sizeof(what), "%s (%s)", srp_life_name(e->life.state), life_event_name(why));
         srp_conn_trace(c, what);
 }

@@ -33,7 +33,7 @@ struct srp_conn {
 
         struct srp_nexus *nexus;
         struct srp_conn *next, **link; /* among its channels; link NULL: it is not */
-        bool ousted;                   /* a later login has ended it: under the service's lock */
+        bool ousted; /* it ends, for a later login or by itself: under the service's lock */
         struct loop_message oust;
         _Atomic unsigned visits; /* of task management, that it has to live for */
 

@@ -126,6 +126,13 @@ bool srp_nexus_join(struct srp_service *s, struct srp_conn *c, struct srp_login_
         return ok;
 }
 
+void srp_nexus_close(struct srp_service *s, struct srp_conn *c)
+{
+        pthread_mutex_lock(&s->lock);
+        c->ousted = true;
+        pthread_mutex_unlock(&s->lock);
+}
+
 void srp_nexus_leave(struct srp_service *s, struct srp_conn *c)
 {
         pthread_mutex_lock(&s->lock);

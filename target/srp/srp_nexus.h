@@ -22,6 +22,8 @@ struct srp_login_answer srp_nexus_ask(struct srp_service *s, const struct srp_lo
 /* The channel is its nexus's from here on, unless the answer is a rejection; older channels are told to end where that
  * is what was asked for. False: out of memory. */
 bool srp_nexus_join(struct srp_service *s, struct srp_conn *c, struct srp_login_answer *answer);
+/* It is about to end: a login from now on does not find it. */
+void srp_nexus_close(struct srp_service *s, struct srp_conn *c);
 /* It is no longer on the list; its nexus stays with it. */
 void srp_nexus_leave(struct srp_service *s, struct srp_conn *c);
 /* Nor is it with the nexus. */
