@@ -284,6 +284,12 @@ const struct verbs_conn_param *memory_offer(struct verbs_ep *ep,
         return &ep->param;
 }
 
+/* Of a connect request: iWARP, which pads nothing, has room for all that verbs.h has. */
+static uint8_t request_max(const struct verbs_ep *ep)
+{
+        return ep->o.fabric->caps.no_padding ? VERBS_PRIVATE_MAX : REQUEST_DATA;
+}
+
 int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
 {
         struct verbs_listener *l = listener_at(ep->o.fabric, ep->traddr, ep->port);
@@ -292,7 +298,7 @@ int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
         ALIVE(ep);
         if (ep->removed)
                 return wrong(ENODEV);
-        if (ep->cm != CM_RESOLVED || param->len > REQUEST_DATA || ep->qp == MEMORY_QP_NONE)
+        if (ep->cm != CM_RESOLVED || param->len > request_max(ep) || ep->qp == MEMORY_QP_NONE)
                 return wrong(EINVAL);
         if (memory_refused(ep->o.fabric, MEMORY_CONNECT))
                 return -1;

@@ -31,9 +31,10 @@ struct memory_fabric; /* begins with struct verbs_provider */
 
 struct memory_caps {
         struct verbs_caps device; /* cqes: most that verbs_grow_cq() gives; 0: none of its limits */
-        bool no_padding; /* private data come as long as they were sent; else as with IB: connect
-                          * requests 56 bytes, acceptances 196, rejections 148 */
-        char host[40];   /* the address of connectors (IPv4); "": the one that they connect to */
+        bool
+            no_padding; /* private data come as long as they were sent, up to VERBS_PRIVATE_MAX; else as
+                          * with IB: connect requests 56 bytes, acceptances 196, rejections 148 */
+        char host[40]; /* the address of connectors (IPv4); "": the one that they connect to */
 };
 /* What most devices can: SRQs, 64 bytes inline, 16 READs, windows, last-WQE events; to be changed. */
 void memory_caps_default(struct memory_caps *caps);

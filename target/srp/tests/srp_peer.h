@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "pdu/io/loop.h"
 #include "pdu/io/verbs/verbs_memory.h"
@@ -267,8 +268,8 @@ static inline struct srp_peer *peer_new(struct verbs_provider *v, struct srp_pee
         p->v = v;
         p->o = o;
         p->asked = peer_login(&o);
-        p->arena = aligned_alloc(4096, PEER_ARENA);
-        memset(p->arena, 0, PEER_ARENA);
+        p->arena =
+            mmap(NULL, PEER_ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         p->ius = p->arena + (2 << 20);
         p->context = verbs_open(v);
         return p;
@@ -295,7 +296,7 @@ static inline void peer_close(struct srp_peer *p)
         if (p->mr.len > 0)
                 verbs_dereg(p->domain, &p->mr);
         verbs_close(p->context);
-        free(p->arena);
+        munmap(p->arena, PEER_ARENA);
         free(p);
 }
 

@@ -153,6 +153,7 @@ static void test_logouts(void **state)
         peer_close(q);
         q = login(&f, (struct srp_peer_options) { 0 });
         assert_int_equal(q->rsp.rsp_flags, SRP_RESULT_NONE);
+        attend(q); /* the target knows that it is established */
         srp_server_disable(f.s);
         g = peer_next(q);
         assert_non_null(g);
