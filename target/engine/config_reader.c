@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "pdu/core/wipe.h"
 #include "pdu/io/log.h"
+
+enum { FILE_MAX = 16 << 20 }; /* bytes of a configuration */
 
 /* --- the reader: where it stands in the document, and what went wrong there ------------------- */
 
@@ -206,4 +210,87 @@ bool reader_choice(struct reader *r, struct json_object *v, const struct choice 
                         return true;
                 }
         return reader_complain(r, "'%s' is not supported", text);
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+/* More than it has, where that is known; a pipe may have anything. */
+static size_t room_for(FILE *f)
+{
+        struct stat st;
+        bool known = fstat(fileno(f), &st) == 0 && st.st_size > 0 && st.st_size < FILE_MAX;
+
+        return known ? (size_t)st.st_size + 1 : FILE_MAX;
+}
+
+static char *read_file(struct reader *r, size_t *len)
+{
+        FILE *f = fopen(r->file, "re");
+        size_t room = f ? room_for(f) : 0;
+        char *text = f ? malloc(room) : NULL;
+
+        if (!text) {
+                reader_complain(r, "%s", strerror(errno));
+                if (f)
+                        fclose(f);
+                return NULL;
+        }
+        setvbuf(f, NULL, _IONBF, 0); /* no copy of keys */
+        *len = fread(text, 1, room, f);
+        if (ferror(f) || *len == room) {
+                reader_complain(r, "%s", ferror(f) ? strerror(errno) : "too large");
+                free(text);
+                text = NULL;
+        }
+        fclose(f);
+        return text;
+}
+
+static unsigned line_of(const char *text, size_t offset)
+{
+        unsigned line = 1;
+
+        for (size_t i = 0; i < offset; i++)
+                line += text[i] == '\n';
+        return line;
+}
+
+static struct json_object *parse(struct reader *r, const char *text, size_t len)
+{
+        struct json_tokener *tok = json_tokener_new();
+        struct json_object *v = tok ? json_tokener_parse_ex(tok, text, (int)len) : NULL;
+        enum json_tokener_error e = tok ? json_tokener_get_error(tok) : json_tokener_error_depth;
+        size_t end = tok ? json_tokener_get_parse_end(tok) : 0;
+
+        while (v && end < len && isspace((unsigned char)text[end]))
+                end++;
+        if (!v && e == json_tokener_success) /* null */
+                reader_complain(r, "an object is expected");
+        else if (!v)
+                reader_complain(r, "line %u: %s", line_of(text, end < len ? end : len),
+                                e == json_tokener_continue ? "unexpected end of the file"
+                                                           : json_tokener_error_desc(e));
+        else if (end < len)
+                reader_complain(r, "line %u: unexpected text after the end", line_of(text, end));
+        if (v && end < len) {
+                json_object_put(v);
+                v = NULL;
+        }
+        if (tok)
+                json_tokener_free(tok);
+        return v;
+}
+
+struct json_object *reader_file(struct reader *r)
+{
+        struct json_object *v = NULL;
+        size_t len = 0;
+        char *text = read_file(r, &len);
+
+        if (text) {
+                v = parse(r, text, len);
+                wipe(text, len);
+        }
+        free(text);
+        return v;
 }

@@ -62,4 +62,7 @@ bool reader_copy(struct reader *r, struct json_object *v, void *at, size_t max);
 /* A uint8_t: the value of one of the words. */
 bool reader_choice(struct reader *r, struct json_object *v, const struct choice *words, void *at);
 
+/* All of r->file, to be given back; NULL: it cannot be read, or is no JSON. */
+struct json_object *reader_file(struct reader *r);
+
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "pdu/core/wipe.h"
 #include "pdu/io/option.h"
@@ -17,8 +16,6 @@
 #include "target/nvme/command_trace.h"
 #include "target/nvme/ctrl.h"
 #include "trigger.h"
-
-enum { FILE_MAX = 16 << 20 }; /* bytes of a configuration */
 
 /* --- building --------------------------------------------------------------------------------- */
 
@@ -1185,88 +1182,13 @@ bool config_check(const struct config *c, const char *what, char *error, size_t 
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* More than it has, where that is known; a pipe may have anything. */
-static size_t room_for(FILE *f)
-{
-        struct stat st;
-        bool known = fstat(fileno(f), &st) == 0 && st.st_size > 0 && st.st_size < FILE_MAX;
-
-        return known ? (size_t)st.st_size + 1 : FILE_MAX;
-}
-
-static char *read_file(struct reader *r, size_t *len)
-{
-        FILE *f = fopen(r->file, "re");
-        size_t room = f ? room_for(f) : 0;
-        char *text = f ? malloc(room) : NULL;
-
-        if (!text) {
-                reader_complain(r, "%s", strerror(errno));
-                if (f)
-                        fclose(f);
-                return NULL;
-        }
-        setvbuf(f, NULL, _IONBF, 0); /* no copy of keys */
-        *len = fread(text, 1, room, f);
-        if (ferror(f) || *len == room) {
-                reader_complain(r, "%s", ferror(f) ? strerror(errno) : "too large");
-                free(text);
-                text = NULL;
-        }
-        fclose(f);
-        return text;
-}
-
-static unsigned line_of(const char *text, size_t offset)
-{
-        unsigned line = 1;
-
-        for (size_t i = 0; i < offset; i++)
-                line += text[i] == '\n';
-        return line;
-}
-
-static struct json_object *parse(struct reader *r, const char *text, size_t len)
-{
-        struct json_tokener *tok = json_tokener_new();
-        struct json_object *v = tok ? json_tokener_parse_ex(tok, text, (int)len) : NULL;
-        enum json_tokener_error e = tok ? json_tokener_get_error(tok) : json_tokener_error_depth;
-        size_t end = tok ? json_tokener_get_parse_end(tok) : 0;
-
-        while (v && end < len && isspace((unsigned char)text[end]))
-                end++;
-        if (!v && e == json_tokener_success) /* null */
-                reader_complain(r, "an object is expected");
-        else if (!v)
-                reader_complain(r, "line %u: %s", line_of(text, end < len ? end : len),
-                                e == json_tokener_continue ? "unexpected end of the file"
-                                                           : json_tokener_error_desc(e));
-        else if (end < len)
-                reader_complain(r, "line %u: unexpected text after the end", line_of(text, end));
-        if (v && end < len) {
-                json_object_put(v);
-                v = NULL;
-        }
-        if (tok)
-                json_tokener_free(tok);
-        return v;
-}
-
 bool config_load(struct config *c, const char *file, char *error, size_t size)
 {
         struct reader r = { .file = file, .error = error, .size = size };
-        struct json_object *v = NULL;
-        size_t len = 0;
-        char *text;
+        struct json_object *v = reader_file(&r);
         bool ok;
 
         *c = (struct config) { 0 };
-        text = read_file(&r, &len);
-        if (text) {
-                v = parse(&r, text, len);
-                wipe(text, len);
-        }
-        free(text);
         ok = v && take_config(&r, v, c) && config_check(c, file, error, size);
         if (ok)
                 config_ana_report(c);

@@ -2,7 +2,6 @@
 #include "srp_config.h"
 
 #include <json-c/json.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,19 +211,12 @@ static bool take_file(struct reader *r, struct json_object *v, struct section *s
 
 bool srp_config_load(struct srp_options *o, const char *file, char *error, size_t size)
 {
-        struct json_object *v = json_object_from_file(file);
         struct reader r = { .file = file, .error = error, .size = size };
+        struct json_object *v = reader_file(&r);
         struct section s = { .options = o };
-        bool ok;
+        bool ok = v && take_file(&r, v, &s);
 
-        if (!v) {
-                const char *why = json_util_get_last_err();
-
-                snprintf(error, size, "%s", why ? why : file);
-                error[strcspn(error, "\n")] = '\0';
-                return false;
-        }
-        ok = take_file(&r, v, &s);
-        json_object_put(v);
+        if (v)
+                json_object_put(v);
         return ok;
 }

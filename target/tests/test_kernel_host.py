@@ -103,6 +103,23 @@ def test_a_device_that_is_mounted_or_in_use_is_refused():
     guest("device.sh")
 
 
+SRP = {  # how the kernel's initiator describes memory, and what our target grants
+    "default": ("", []),
+    "indirect": ("ib_srp.never_register=Y ib_srp.register_always=N ib_srp.use_imm_data=N", []),
+    "external": ("ib_srp.never_register=Y ib_srp.register_always=N ib_srp.use_imm_data=N "
+                 "ib_srp.cmd_sg_entries=1 ib_srp.allow_ext_sg=1 ib_srp.indirect_sg_entries=128", []),
+    "small": ("", ["--request-limit", "4", "--reactors", "2", "--no-immediate"]),
+}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", SRP)
+def test_srp(name):
+    """Our SRP target under ib_srp, through RDMA CM over rxe."""
+    parameters, options = SRP[name]
+    guest("srp.sh", *options, kind="rxe", lab=["--append", parameters] if parameters else (), timeout=600)
+
+
 @pytest.mark.parametrize("kind", ["tcp", "rxe"])
 def test_authentication(kind):
     guest("authentication.sh", kind=kind)
