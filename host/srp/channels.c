@@ -59,7 +59,8 @@ static void on_done(struct srp_request_out *r, void *user)
         *(bool *)user = true;
 }
 
-int srp_run(struct srp_chan *c, struct srp_request_out *r, struct host_error *e)
+/* 0: it has an end, of whatever status. */
+static int run(struct srp_chan *c, struct srp_request_out *r, struct host_error *e)
 {
         uint64_t deadline = deadline_in(c->params->timeout);
         bool done = false;
@@ -114,7 +115,7 @@ int srp_run_well(struct srp_chan *c, struct srp_request_out *r, const char *what
 
         for (unsigned i = 0; i < TRIES; i++) {
                 *r = first;
-                if (srp_run(c, r, e) < 0)
+                if (run(c, r, e) < 0)
                         return -1;
                 if (!is_told_something(r))
                         break;
@@ -124,7 +125,7 @@ int srp_run_well(struct srp_chan *c, struct srp_request_out *r, const char *what
         return srp_fail_status(r, what, e);
 }
 
-struct srp_request_out srp_plain(uint64_t lun, uint8_t op)
+static struct srp_request_out plain(uint64_t lun, uint8_t op)
 {
         return (struct srp_request_out) { .lun = lun, .cdb = { op } };
 }
@@ -132,7 +133,7 @@ struct srp_request_out srp_plain(uint64_t lun, uint8_t op)
 struct srp_request_out srp_rw(const struct srp_disk *d, bool write, uint64_t block, uint32_t blocks,
                               void *data)
 {
-        struct srp_request_out r = srp_plain(d->lun, write ? SCSI_WRITE_16 : SCSI_READ_16);
+        struct srp_request_out r = plain(d->lun, write ? SCSI_WRITE_16 : SCSI_READ_16);
 
         be_put(r.cdb + 2, 8, block);
         be_put(r.cdb + 10, 4, blocks);
@@ -144,7 +145,7 @@ struct srp_request_out srp_rw(const struct srp_disk *d, bool write, uint64_t blo
 
 static struct srp_request_out srp_in(uint64_t lun, uint8_t op, void *data, uint32_t n)
 {
-        struct srp_request_out r = srp_plain(lun, op);
+        struct srp_request_out r = plain(lun, op);
 
         memset(data, 0, n);
         r.direction = SRP_IN;
@@ -195,7 +196,7 @@ static int ask_limits(struct srp_chan *c, struct srp_disk *d, uint8_t *p, struct
         struct srp_request_out r = srp_inquiry(d->lun, 0xb0, p, LIMITS_LEN);
         uint32_t most = MAX_BYTES / d->block_size;
 
-        if (srp_run(c, &r, e) < 0)
+        if (run(c, &r, e) < 0)
                 return -1;
         d->max_blocks = r.status == SCSI_GOOD ? (uint32_t)be_get(p + 8, 4) : 0;
         if (d->max_blocks == 0 || d->max_blocks > most)
@@ -211,7 +212,7 @@ int srp_disk_open(struct srp_chan *c, uint32_t lun, struct srp_disk *d, struct h
         if (!p)
                 return -1;
         *d = (struct srp_disk) { .lun = scsi_lun_of(lun) };
-        ready = srp_plain(d->lun, SCSI_TEST_UNIT_READY);
+        ready = plain(d->lun, SCSI_TEST_UNIT_READY);
         if (srp_run_well(c, &ready, "TEST UNIT READY", e) < 0 || ask_capacity(c, d, p, e) < 0 ||
             ask_limits(c, d, p, e) < 0)
                 return -1;

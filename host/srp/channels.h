@@ -19,10 +19,8 @@ void srp_channels_close(struct srp_channels *s, bool logout);
 /* Memory that the channel's commands can use, until it is closed; NULL: e says why. */
 void *srp_alloc(struct srp_chan *c, size_t len, struct host_error *e);
 
-/* Sends it and waits for its end. 0: it has one, of whatever status; -1: e says why not. */
-int srp_run(struct srp_chan *c, struct srp_request_out *r, struct host_error *e);
-/* The same, sent again while there is something that the unit has to tell first; -1 also for another status than GOOD, of
- * which e names `what`. */
+/* Sends it and waits for its end; again, while the unit has something to tell first. -1: e says why not, also for another
+ * status than GOOD, with the name `what`. */
 int srp_run_well(struct srp_chan *c, struct srp_request_out *r, const char *what,
                  struct host_error *e);
 /* e: kind HOST_STATUS, with the sense data in words. Always -1. */
@@ -42,8 +40,6 @@ struct srp_request_out srp_rw(const struct srp_disk *d, bool write, uint64_t blo
 /* INQUIRY of n bytes; page < 0: standard data. */
 struct srp_request_out srp_inquiry(uint64_t lun, int page, void *data, uint16_t n);
 struct srp_request_out srp_report_luns(void *data, uint32_t n);
-/* Without data: TEST UNIT READY and the like. */
-struct srp_request_out srp_plain(uint64_t lun, uint8_t op);
 
 struct srp_work { /* what verify and perf work on */
         struct srp_channels *all;

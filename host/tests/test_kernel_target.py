@@ -44,6 +44,12 @@ def test_own_target_by_rdma(device):
     in_guest("own_target_rdma.sh", device)
 
 
+@pytest.mark.parametrize("device, target", [("rxe", "kernel"), ("rxe", "own"), ("siw", "own")])
+def test_srp(device, target):
+    """Our initiator against ib_srpt and LIO, and against our own target over devices."""
+    in_guest("srp.sh", device, target)
+
+
 @pytest.mark.parametrize("transport", ["tcp", "rdma"])
 def test_authentication(transport):
     in_guest("authentication.sh", transport)

@@ -51,13 +51,13 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 /* --- what the user is told -------------------------------------------------------------------- */
 
-void srp_conn_trace(const struct srp_conn *c, const char *what)
+static void trace(const struct srp_conn *c, const char *what)
 {
         if (service(c)->trace)
                 log_line(LOG_AS_TRACE, NULL, NULL, "conn %u: %s", c->base.number, what);
 }
 
-void srp_conn_report(struct srp_conn *c, const char *kind, const char *what, const char *detail)
+static void report(struct srp_conn *c, const char *kind, const char *what, const char *detail)
 {
         if (!c->reported && !service(c)->quiet)
                 log_line(LOG_AS_WARNING, kind, c->base.peer.addr, "conn %u (%s:%u): %s%s%s",
@@ -72,7 +72,7 @@ static void report_fault(struct srp_conn *c, enum srp_rule broken)
         char what[120];
 
         snprintf(what, sizeof(what), "closed for %s", rule->id);
-        srp_conn_report(c, rule->id, what, rule->says);
+        report(c, rule->id, what, rule->says);
 }
 
 static void report_failure(struct srp_conn *c, const struct verbs_wc *wc)
@@ -83,7 +83,7 @@ static void report_failure(struct srp_conn *c, const struct verbs_wc *wc)
                 return;
         snprintf(what, sizeof(what), "%s failed: %s", verbs_op_name(wc->wr->op),
                  verbs_status_name(wc->status));
-        srp_conn_report(c, "failed", what, NULL);
+        report(c, "failed", what, NULL);
 }
 
 /* --- tasks ------------------------------------------------------------------------------------ */
@@ -272,7 +272,8 @@ static void machine_tells(void *user, enum srp_happening what, int64_t value)
 
 /* --- its end ---------------------------------------------------------------------------------- */
 
-void srp_conn_leave(struct srp_conn *c, uint32_t reason)
+/* SRP_T_LOGOUT with this reason, then the end. */
+static void log_out(struct srp_conn *c, uint32_t reason)
 {
         if (c->leaving || !c->machine)
                 return;
@@ -287,8 +288,8 @@ static void on_oust(struct loop_message *m)
         struct srp_conn *c =
             (struct srp_conn *)(void *)((char *)m - offsetof(struct srp_conn, oust));
 
-        srp_conn_report(c, "relogin", "closed: its initiator has logged in again", NULL);
-        srp_conn_leave(c, LOGOUT_NEW_LOGIN);
+        report(c, "relogin", "closed: its initiator has logged in again", NULL);
+        log_out(c, LOGOUT_NEW_LOGIN);
 }
 
 static uint32_t reason_for(enum srp_rule rule)
@@ -313,7 +314,7 @@ static void take_iu(struct srp_conn *c, struct rdma_recv *rx)
         case SRP_AT_FAULT:
                 rule = srp_target_fault(c->machine);
                 report_fault(c, rule);
-                srp_conn_leave(c, reason_for(rule));
+                log_out(c, reason_for(rule));
                 return;
         }
 }
@@ -381,7 +382,7 @@ static void on_move(struct rdma_ep *e, enum life_event why)
                 srp_nexus_close(service(c), c);
         }
         snprintf(what, sizeof(what), "%s (%s)", srp_life_name(e->life.state), life_event_name(why));
-        srp_conn_trace(c, what);
+        trace(c, what);
 }
 
 /* No work request reaches memory any more. */
@@ -439,7 +440,7 @@ static void post(struct srp_conn *c)
         post_receives(c);
         if (!chain || c->ep.life.state != LIFE_LIVE || rdma_ep_post(&c->ep, chain, &bad) == 0)
                 return;
-        srp_conn_report(c, "posting", "posting failed", strerror(errno));
+        report(c, "posting", "posting failed", strerror(errno));
         rdma_ep_flushed(&c->ep, bad);
 }
 
@@ -501,8 +502,7 @@ static void sweep(struct conn *base)
 
         if (c->ep.life.state == LIFE_CONNECTING &&
             rdma_ep_is_older(&c->ep, service(c)->setup_timeout)) {
-                srp_conn_report(c, "setup",
-                                "closed: timed out before the connection was established", NULL);
+                report(c, "setup", "closed: timed out before the connection was established", NULL);
                 rdma_ep_step(&c->ep, LIFE_LATE);
         }
         if (c->ep.life.state > LIFE_LIVE)
@@ -523,7 +523,7 @@ static void drain(struct conn *base, bool at_once)
         if (at_once)
                 rdma_ep_step(&c->ep, LIFE_ABORT);
         else if (c->ep.life.state <= LIFE_LIVE && !is_busy(c))
-                srp_conn_leave(c, LOGOUT_NO_REASON);
+                log_out(c, LOGOUT_NO_REASON);
         settle(&c->ep);
 }
 
@@ -695,7 +695,7 @@ static void accept_it(struct srp_conn *c, struct srp_login_rsp granted, uint8_t 
                 tell(c, SRP_HAS_ACCEPTED, 0);
         pthread_mutex_unlock(&s->lock);
         if (!accepted) {
-                srp_conn_report(c, "accepting", "accepting failed", strerror(errno));
+                report(c, "accepting", "accepting failed", strerror(errno));
                 rdma_ep_step(&c->ep, enabled ? LIFE_REFUSED : LIFE_ABORT);
         }
         settle(&c->ep);
@@ -712,7 +712,7 @@ static void enter(struct srp_conn *c, struct port *port, const struct conn_peer 
         c->registered = true;
         c->base.host = c->nexus->name;
         snprintf(what, sizeof(what), "login of %s: connecting", c->nexus->name);
-        srp_conn_trace(c, what);
+        trace(c, what);
 }
 
 /* From here on others may speak of it: there is no way back but through its life. */

@@ -55,16 +55,10 @@ void srp_conn_reject(struct service *s, struct verbs_ep *ep);
 /* target_family.own_init(). */
 void srp_reactor_init(struct reactor *r);
 
-/* SRP_T_LOGOUT with this reason, then the end; on its reactor. */
-void srp_conn_leave(struct srp_conn *c, uint32_t reason);
 /* Something is ready to be sent, or has changed: on its reactor, later. */
 static inline void srp_conn_again(struct srp_conn *c)
 {
         conn_come_again(&c->base);
 }
-
-/* Its line in the trace, and in the log. */
-void srp_conn_trace(const struct srp_conn *c, const char *what);
-void srp_conn_report(struct srp_conn *c, const char *kind, const char *what, const char *detail);
 
 #endif

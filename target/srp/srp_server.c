@@ -216,11 +216,6 @@ const char *srp_server_port(const struct srp_server *s, unsigned i)
         return s->port[i].trsvcid;
 }
 
-struct srp_service *srp_server_service(struct srp_server *s)
-{
-        return &s->service;
-}
-
 /* --- the family ------------------------------------------------------------------------------- */
 
 static struct listen_place place(struct port *p)

@@ -45,8 +45,6 @@ void srp_server_disable(struct srp_server *s);
 void srp_server_stop(struct srp_server *s);
 /* The port of the i-th place where it listens. */
 const char *srp_server_port(const struct srp_server *s, unsigned i);
-/* What its reactors share: for tests. */
-struct srp_service *srp_server_service(struct srp_server *s);
 /* What it serves and what its reactors share, before there are any: for who has a reactor of his own. False: error has
  * one line; srp_service_fini() is to follow all the same. */
 bool srp_service_init(struct srp_service *s, const struct srp_options *o, char *error, size_t size);

@@ -6,31 +6,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=$here/../../../ci/lab.d
 . "$lab/net.sh"
 . "$lab/nvmet.sh"
+. "$lab/srpt.sh"
 step() { echo "-- $*"; }
-lio=/sys/kernel/config/target
 port=5555
-
-target_up() { # the kernel's target, one disk in memory
-        local guid tpg initiator
-        load ib_srpt target_core_mod
-        mkdir -p $lio/core/rd_mcp_1/disk $lio/srpt
-        echo rd_pages=8192 >$lio/core/rd_mcp_1/disk/control
-        echo 1 >$lio/core/rd_mcp_1/disk/enable
-        guid=$(cat /sys/class/infiniband/rxe1/node_guid)
-        tpg=$lio/srpt/$guid/$guid
-        mkdir -p "$tpg/lun/lun_0"
-        ln -s $lio/core/rd_mcp_1/disk "$tpg/lun/lun_0/disk"
-        for initiator in 10.0.0.1 10.0.0.2; do # by the latter it knows those of its own machine
-                mkdir -p "$tpg/acls/$initiator/lun_0"
-                ln -s "$tpg/lun/lun_0" "$tpg/acls/$initiator/lun_0/disk"
-        done
-        echo $port >$lio/srpt/discovery_auth/rdma_cm_port
-        echo 1 >"$tpg/enable"
-}
 
 login() { # [ID_EXT]: fails if the target rejects it
         local guid
-        guid=$(printf %016x $(($(cat /sys/module/ib_srpt/parameters/srpt_service_guid))))
+        guid=$(srpt_guid)
         echo "id_ext=${1:-$guid},ioc_guid=$guid,dest=10.0.0.2:$port,initiator_ext=0000000000000001" \
                 >/sys/class/infiniband_srp/srp-rxe0-1/add_target
 }
@@ -57,7 +39,7 @@ copy() { dd bs="$1" count=2 status=none "${@:2}"; }
 
 wire_up
 rdma_up rxe
-target_up
+srpt_up $port rxe1
 load ib_srp
 capture_wire "$1/srp.pcap"
 step "a scan, writes and reads"

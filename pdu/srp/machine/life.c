@@ -91,10 +91,35 @@ static bool is_late(const struct srp_watch *w, uint64_t now)
         return bound(w) > 0 && now - w->since > bound(w);
 }
 
-static enum srp_invariant move(struct srp_watch *w, enum life_state to, uint64_t now)
+/* Something that has happened: with its value, at this time. What that breaks. */
+typedef enum srp_invariant happen_fn(struct srp_watch *w, int64_t value, uint64_t now);
+#define UNUSED (void)value, (void)now
+
+static enum srp_invariant broken_if(bool wrong, enum srp_invariant i)
 {
-        bool backwards = to <= w->state || w->moved >> to & 1;
-        bool late = is_late(w, now);
+        return wrong ? i : SRP_INVARIANT_NONE;
+}
+
+static enum srp_invariant on_register(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        bool again = w->registered;
+
+        UNUSED;
+        w->registered = true;
+        return broken_if(again, SRP_ON_NEXUS);
+}
+
+static enum srp_invariant on_accept(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        UNUSED;
+        return w->disabled ? SRP_NOT_DISABLED
+                           : broken_if(!w->registered || w->unregistered, SRP_ON_NEXUS);
+}
+
+static enum srp_invariant on_move(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        enum life_state to = (enum life_state)value;
+        bool backwards = to <= w->state || w->moved >> to & 1, late = is_late(w, now);
 
         w->moved |= 1u << to;
         w->state = to;
@@ -103,148 +128,166 @@ static enum srp_invariant move(struct srp_watch *w, enum life_state to, uint64_t
                 return SRP_MONOTONE;
         if (to == LIFE_DEAD && w->heard_dreq && !w->said_dreq)
                 return SRP_DREQ_ANSWERED;
-        return late ? SRP_IN_TIME : SRP_INVARIANT_NONE;
+        return broken_if(late, SRP_IN_TIME);
 }
 
-static enum srp_invariant work(struct srp_watch *w, enum srp_happening what, int64_t n)
+static enum srp_invariant on_post(struct srp_watch *w, int64_t value, uint64_t now)
 {
-        if (what == SRP_HAS_POSTED) {
-                w->posted += (unsigned)n;
-                return w->freed ? SRP_ORDER : SRP_INVARIANT_NONE;
-        }
-        if (w->posted > 0)
-                w->posted--;
+        UNUSED;
+        w->posted += (unsigned)value;
+        return broken_if(w->freed, SRP_ORDER);
+}
+
+static enum srp_invariant on_completion(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        UNUSED;
+        w->posted -= w->posted > 0;
         if (w->freed || w->destroyed || w->unregistered)
                 return SRP_ORDER;
-        return w->state >= LIFE_DEAD ? SRP_LAST_CQE : SRP_INVARIANT_NONE;
+        return broken_if(w->state >= LIFE_DEAD, SRP_LAST_CQE);
 }
 
-static enum srp_invariant serve(struct srp_watch *w, uint64_t number)
+static enum srp_invariant on_run(struct srp_watch *w, int64_t value, uint64_t now)
 {
-        bool wrong = w->state != LIFE_LIVE || number != w->run;
+        bool wrong = w->state != LIFE_LIVE || (uint64_t)value != w->run;
 
+        UNUSED;
         w->run++;
-        return wrong ? SRP_HELD_IN_ORDER : SRP_INVARIANT_NONE;
+        return broken_if(wrong, SRP_HELD_IN_ORDER);
 }
 
-static enum srp_invariant credits(struct srp_watch *w, int64_t change)
+static enum srp_invariant on_grant(struct srp_watch *w, int64_t value, uint64_t now)
 {
-        w->limit += change;
-        return w->limit < 0 || w->limit > INT32_MAX ? SRP_CREDITS : SRP_INVARIANT_NONE;
+        UNUSED;
+        w->limit += value;
+        return broken_if(w->limit < 0 || w->limit > INT32_MAX, SRP_CREDITS);
 }
 
-static enum srp_invariant data(struct srp_watch *w, enum srp_happening what)
+static enum srp_invariant on_request(struct srp_watch *w, int64_t value, uint64_t now)
 {
-        if (what == SRP_HAS_AWAITED) {
-                w->awaiting++;
-                return SRP_INVARIANT_NONE;
-        }
-        if (w->awaiting == 0)
-                return SRP_NEED_DATA;
-        w->awaiting--;
-        return what == SRP_HAS_EXECUTED && w->state != LIFE_LIVE ? SRP_NEED_DATA
-                                                                 : SRP_INVARIANT_NONE;
+        UNUSED;
+        return on_grant(w, -1, now);
 }
 
-static enum srp_invariant refs(struct srp_watch *w, enum srp_happening what)
+static enum srp_invariant on_await(struct srp_watch *w, int64_t value, uint64_t now)
 {
+        UNUSED;
+        w->awaiting++;
+        return SRP_INVARIANT_NONE;
+}
+
+static enum srp_invariant on_drop(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        bool none = w->awaiting == 0;
+
+        UNUSED;
+        w->awaiting -= !none;
+        return broken_if(none, SRP_NEED_DATA);
+}
+
+static enum srp_invariant on_execute(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        bool late = w->state != LIFE_LIVE;
+        enum srp_invariant i = on_drop(w, value, now);
+
+        return i ? i : broken_if(late, SRP_NEED_DATA);
+}
+
+static enum srp_invariant on_get(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        UNUSED;
+        return broken_if(w->refs++ == 0, SRP_REFERENCES);
+}
+
+static enum srp_invariant on_put(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        UNUSED;
         if (w->refs == 0)
                 return SRP_REFERENCES;
-        w->refs += what == SRP_HAS_GOT ? 1 : UINT32_MAX;
-        return w->refs == 0 && w->posted > 0 && !w->destroyed ? SRP_ORDER : SRP_INVARIANT_NONE;
+        return broken_if(--w->refs == 0 && w->posted > 0 && !w->destroyed, SRP_ORDER);
 }
 
-static enum srp_invariant register_it(struct srp_watch *w)
+static enum srp_invariant on_dreq(struct srp_watch *w, int64_t value, uint64_t now)
 {
-        bool again = w->registered;
-
-        w->registered = true;
-        return again ? SRP_ON_NEXUS : SRP_INVARIANT_NONE;
+        UNUSED;
+        w->heard_dreq |= w->state <= LIFE_LIVE;
+        return SRP_INVARIANT_NONE;
 }
 
-static enum srp_invariant unregister(struct srp_watch *w)
+static enum srp_invariant on_said_dreq(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        UNUSED;
+        w->said_dreq = true;
+        return SRP_INVARIANT_NONE;
+}
+
+static enum srp_invariant on_disable(struct srp_watch *w, int64_t value, uint64_t now)
+{
+        UNUSED;
+        w->disabled = true;
+        return SRP_INVARIANT_NONE;
+}
+
+static enum srp_invariant on_unregister(struct srp_watch *w, int64_t value, uint64_t now)
 {
         bool wrong = !w->registered || w->unregistered || w->state < LIFE_DEAD;
 
+        UNUSED;
         w->unregistered = true;
-        return wrong ? SRP_UNREGISTER_ONE : w->destroyed ? SRP_ORDER : SRP_INVARIANT_NONE;
+        return wrong ? SRP_UNREGISTER_ONE : broken_if(w->destroyed, SRP_ORDER);
 }
 
 /* Of one that was never registered the login was rejected: its id is the caller's. */
-static enum srp_invariant destroy(struct srp_watch *w)
+static enum srp_invariant on_destroy(struct srp_watch *w, int64_t value, uint64_t now)
 {
         bool again = w->destroyed;
 
+        UNUSED;
         w->destroyed = true;
         w->posted = 0;
         if (again || (w->registered && w->state < LIFE_DEAD))
                 return SRP_DESTROY_ONE;
-        return w->registered && !w->unregistered ? SRP_ORDER : SRP_INVARIANT_NONE;
+        return broken_if(w->registered && !w->unregistered, SRP_ORDER);
 }
 
-static enum srp_invariant free_it(struct srp_watch *w)
+static enum srp_invariant on_free(struct srp_watch *w, int64_t value, uint64_t now)
 {
         bool wrong = w->freed || (w->posted > 0 && !w->destroyed);
 
+        UNUSED;
         w->freed = true;
-        return wrong ? SRP_ORDER : SRP_INVARIANT_NONE;
+        return broken_if(wrong, SRP_ORDER);
 }
 
-static enum srp_invariant accept_it(const struct srp_watch *w)
+static enum srp_invariant on_login(struct srp_watch *w, int64_t value, uint64_t now)
 {
-        if (w->disabled)
-                return SRP_NOT_DISABLED;
-        return w->registered && !w->unregistered ? SRP_INVARIANT_NONE : SRP_ON_NEXUS;
+        UNUSED;
+        (void)w;
+        return broken_if((value >> 1 > 0) != (value & 1), SRP_RELOGIN);
 }
 
-static enum srp_invariant look(struct srp_watch *w, enum srp_happening what, int64_t value,
-                               uint64_t now)
-{
-        switch (what) {
-        case SRP_HAS_REGISTERED:
-                return register_it(w);
-        case SRP_HAS_ACCEPTED:
-                return accept_it(w);
-        case SRP_HAS_MOVED:
-                return move(w, (enum life_state)value, now);
-        case SRP_HAS_POSTED:
-        case SRP_HAS_COMPLETED:
-                return work(w, what, value);
-        case SRP_HAS_RUN:
-                return serve(w, (uint64_t)value);
-        case SRP_HAS_REQUESTED:
-                return credits(w, -1);
-        case SRP_HAS_GRANTED:
-                return credits(w, value);
-        case SRP_HAS_AWAITED:
-        case SRP_HAS_EXECUTED:
-        case SRP_HAS_DROPPED:
-                return data(w, what);
-        case SRP_HAS_GOT:
-        case SRP_HAS_PUT:
-                return refs(w, what);
-        case SRP_HAS_HEARD_DREQ:
-                w->heard_dreq |= w->state <= LIFE_LIVE;
-                break;
-        case SRP_HAS_SAID_DREQ:
-                w->said_dreq = true;
-                break;
-        case SRP_HAS_DISABLED:
-                w->disabled = true;
-                break;
-        case SRP_HAS_UNREGISTERED:
-                return unregister(w);
-        case SRP_HAS_DESTROYED:
-                return destroy(w);
-        case SRP_HAS_FREED:
-                return free_it(w);
-        case SRP_HAS_RELOGGED:
-                return (value >> 1 > 0) == (value & 1) ? SRP_INVARIANT_NONE : SRP_RELOGIN;
-        case SRP_HAPPENINGS:
-                break;
-        }
-        return SRP_INVARIANT_NONE;
-}
+static happen_fn *const happens[SRP_HAPPENINGS] = {
+        [SRP_HAS_REGISTERED] = on_register,
+        [SRP_HAS_ACCEPTED] = on_accept,
+        [SRP_HAS_MOVED] = on_move,
+        [SRP_HAS_POSTED] = on_post,
+        [SRP_HAS_COMPLETED] = on_completion,
+        [SRP_HAS_RUN] = on_run,
+        [SRP_HAS_REQUESTED] = on_request,
+        [SRP_HAS_GRANTED] = on_grant,
+        [SRP_HAS_AWAITED] = on_await,
+        [SRP_HAS_EXECUTED] = on_execute,
+        [SRP_HAS_DROPPED] = on_drop,
+        [SRP_HAS_GOT] = on_get,
+        [SRP_HAS_PUT] = on_put,
+        [SRP_HAS_HEARD_DREQ] = on_dreq,
+        [SRP_HAS_SAID_DREQ] = on_said_dreq,
+        [SRP_HAS_DISABLED] = on_disable,
+        [SRP_HAS_UNREGISTERED] = on_unregister,
+        [SRP_HAS_DESTROYED] = on_destroy,
+        [SRP_HAS_FREED] = on_free,
+        [SRP_HAS_RELOGGED] = on_login,
+};
 
 static enum srp_invariant keep(struct srp_watch *w, enum srp_happening what, enum srp_invariant i)
 {
@@ -258,7 +301,7 @@ static enum srp_invariant keep(struct srp_watch *w, enum srp_happening what, enu
 enum srp_invariant srp_watch_tell(struct srp_watch *w, enum srp_happening what, int64_t value,
                                   uint64_t now)
 {
-        return keep(w, what, look(w, what, value, now));
+        return keep(w, what, happens[what](w, value, now));
 }
 
 enum srp_invariant srp_watch_end(struct srp_watch *w)

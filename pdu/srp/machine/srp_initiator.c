@@ -472,16 +472,6 @@ void srp_initiator_fail_all(struct srp_initiator *i)
         }
 }
 
-unsigned srp_initiator_outstanding(const struct srp_initiator *i)
-{
-        return i->outstanding;
-}
-
-uint32_t srp_initiator_limit(const struct srp_initiator *i)
-{
-        return i->limit > 0 ? (uint32_t)i->limit : 0;
-}
-
 /* --- from the beginning to the end ------------------------------------------------------------ */
 
 static uint32_t aligned(uint32_t n)

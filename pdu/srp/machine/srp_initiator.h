@@ -89,8 +89,5 @@ enum srp_rule srp_initiator_fault(const struct srp_initiator *i);
 bool srp_initiator_is_left(const struct srp_initiator *i, uint32_t *reason);
 /* done() of all that is outstanding: SRP_LOST. Nothing more is taken. */
 void srp_initiator_fail_all(struct srp_initiator *i);
-/* Requests that are outstanding, and that may still be sent. */
-unsigned srp_initiator_outstanding(const struct srp_initiator *i);
-uint32_t srp_initiator_limit(const struct srp_initiator *i);
 
 #endif

@@ -1054,11 +1054,6 @@ unsigned srp_target_executing(const struct srp_target *t)
         return t->executing;
 }
 
-uint32_t srp_target_limit(const struct srp_target *t)
-{
-        return t->limit;
-}
-
 /* --- from the beginning to the end ------------------------------------------------------------ */
 
 static bool get_memory(struct srp_target *t)

@@ -174,7 +174,5 @@ void srp_target_stop(struct srp_target *t);
 void srp_target_end(struct srp_target *t);
 /* How many the owner has. */
 unsigned srp_target_executing(const struct srp_target *t);
-/* Requests that the initiator may still send. */
-uint32_t srp_target_limit(const struct srp_target *t);
 
 #endif

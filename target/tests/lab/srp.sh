@@ -2,22 +2,11 @@
 # srp.sh [OPTION...]: the kernel's SRP initiator (ib_srp) logs in to our target through RDMA CM (KIND rxe), scans it, makes a
 # file system on a unit and checks it, is reset under I/O, and logs out. The options are our target's.
 . "$(dirname "$0")/lib.sh"
-port=5555
+trtype=srp port=5555
 id=0002c90300a0b0c0
 load ib_srp
 
-srp_up() { # [OPTION...]
-        : >"$work/target.log"
-        "$NVMFSPEC" target -t srp -a 10.0.0.2 -s $port --target-id "$id$id" "$@" >>"$work/target.log" 2>&1 &
-        target_pid=$!
-        for _ in $(seq 600); do
-                grep -q listening "$work/target.log" && return
-                kill -0 "$target_pid" 2>/dev/null || break
-                sleep 0.1
-        done
-        cat "$work/target.log" >&2
-        return 1
-}
+srp_up() { target_up -s $port --target-id "$id$id" --lun mem:64M --lun mem:32M,bs=4096 "$@"; }
 
 login() { # [ID_EXT [OPTIONS]]: fails if the target rejects it
         echo "id_ext=${1:-$id},ioc_guid=$id,dest=10.0.0.2:$port,initiator_ext=0000000000000001${2:+,$2}" \
@@ -47,7 +36,7 @@ fcntl.ioctl(os.open(sys.argv[1], os.O_RDWR), 0x2284, struct.pack("i", 1))' "$1"
 }
 
 step "a login to another target is rejected"
-srp_up --lun mem:64M --lun mem:32M,bs=4096 "$@"
+srp_up "$@"
 if login 00000000000000ff 2>/dev/null; then exit 1; fi
 grep "rejected (cannot associate with the nexus)" "$work/target.log"
 
@@ -90,7 +79,7 @@ dd if="$(disk 0)" of=/dev/null bs=64k iflag=direct status=none &
 sleep 0.3
 target_down
 wait $! || true
-srp_up --lun mem:64M --lun mem:32M,bs=4096 "$@"
+srp_up "$@"
 back() { dd if="$(disk 0)" of=/dev/null bs=4k count=1 iflag=direct status=none 2>/dev/null; }
 wait_for 120 back
 logout

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# To be sourced in the guest, after net.sh: the kernel's SRP target.
+
+# srpt_up PORT DEVICE [MB]: ib_srpt with a disk in memory as LUN 0 (32 MB), through RDMA CM on that port. Initiators on
+# either end of the wire may log in: it knows those of its own machine by its own address.
+srpt_up() {
+    local lio=/sys/kernel/config/target guid tpg initiator
+    load ib_srpt target_core_mod
+    mkdir -p $lio/core/rd_mcp_1/disk $lio/srpt
+    echo rd_pages=$((${3:-32} * 256)) >$lio/core/rd_mcp_1/disk/control
+    echo 1 >$lio/core/rd_mcp_1/disk/enable
+    guid=$(cat "/sys/class/infiniband/$2/node_guid")
+    tpg=$lio/srpt/$guid/$guid
+    mkdir -p "$tpg/lun/lun_0"
+    ln -s $lio/core/rd_mcp_1/disk "$tpg/lun/lun_0/disk"
+    for initiator in 10.0.0.1 10.0.0.2; do
+        mkdir -p "$tpg/acls/$initiator/lun_0"
+        ln -s "$tpg/lun/lun_0" "$tpg/acls/$initiator/lun_0/disk"
+    done
+    echo "$1" >$lio/srpt/discovery_auth/rdma_cm_port
+    echo 1 >"$tpg/enable"
+}
+
+# srpt_guid: each half of its target port identifier, 16 hexadecimal digits.
+srpt_guid() { printf %016x $(($(cat /sys/module/ib_srpt/parameters/srpt_service_guid))); }
