@@ -283,6 +283,11 @@ static void log_out(struct srp_conn *c, uint32_t reason)
         srp_conn_again(c);
 }
 
+void srp_conn_end(struct conn *base)
+{
+        log_out(srp_conn_of(base), LOGOUT_NO_REASON);
+}
+
 static void on_oust(struct loop_message *m)
 {
         struct srp_conn *c =

@@ -52,6 +52,8 @@ static inline struct srp_conn *srp_conn_of(struct conn *c)
 void srp_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e,
                     const struct conn_peer *peer);
 void srp_conn_reject(struct service *s, struct verbs_ep *ep);
+/* It logs its initiator out, and ends; on its reactor. */
+void srp_conn_end(struct conn *c);
 /* target_family.own_init(). */
 void srp_reactor_init(struct reactor *r);
 

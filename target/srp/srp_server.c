@@ -182,7 +182,7 @@ struct srp_server *srp_server_start(const struct srp_options *o, char *error, si
 static void end_conn(struct conn *c, void *arg)
 {
         (void)arg;
-        c->kind->drain(c, false);
+        srp_conn_end(c);
 }
 
 void srp_server_disable(struct srp_server *s)

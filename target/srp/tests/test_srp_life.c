@@ -319,7 +319,10 @@ static void end_of_port(void)
                         on_happening(NULL, w.watched[i].conn, SRP_HAS_DISABLED, 0);
         for (struct conn *c = w.reactor.conns, *next; c; c = next) {
                 next = c->next;
-                c->kind->drain(c, chance(2));
+                if (chance(2))
+                        srp_conn_end(c);
+                else
+                        c->kind->drain(c, chance(2));
         }
 }
 

@@ -229,7 +229,7 @@ static void test_each_form(void **state)
 
         (void)state;
         all_forms(&f, (struct srp_peer_options) { 0 });
-        all_forms(&f, (struct srp_peer_options) { .reads = 1 });
+        all_forms(&f, (struct srp_peer_options) { .reads = 1, .initiator = 1 });
         stop(&f);
 }
 
