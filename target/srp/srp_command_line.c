@@ -17,7 +17,7 @@
 struct args {
         struct target_args base; /* first */
         struct srp_options options;
-        uint64_t request_limit, channels, it_iu, max_transfer;
+        uint64_t request_limit, channels, it_iu, max_transfer, stall_timeout;
         const char *config;
 };
 
@@ -84,6 +84,8 @@ static const struct option_row options[] = {
           .says = "longest information unit that an initiator may ask for (8260)" },
         { .name = "max-transfer", .arg = "SIZE", .group = 1, .kind = OPTION_SIZE, .at = AT(max_transfer), .min = 4096, .max = 32 << 20,
           .says = "data of a command at most (1M)" },
+        { .name = "stall-timeout", .arg = "SEC", .group = 1, .kind = OPTION_SECONDS, .at = AT(stall_timeout), .min = 1, .max = 3600000,
+          .says = "time in seconds that an initiator may take for an RDMA READ, or to have room for a response (30)" },
         { .name = "no-immediate", .group = 1, .kind = OPTION_FLAG, .at = AT(options.no_immediate),
           .says = "grant no immediate data" },
         { .name = "config", .arg = "FILE", .group = 1, .kind = OPTION_STRING, .at = AT(config),
@@ -150,6 +152,7 @@ static bool complete(void *args, char *error, size_t size)
         o->channels = (uint32_t)a->channels;
         o->it_iu = (uint32_t)a->it_iu;
         o->max_transfer = (uint32_t)a->max_transfer;
+        o->stall_timeout = (uint32_t)a->stall_timeout;
         o->reactors = (unsigned)a->base.reactors;
         o->busy_poll = (unsigned)a->base.busy_poll;
         if (a->config && !srp_config_load(o, a->config, error, size))

@@ -359,6 +359,8 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
         struct srp_conn *c = conn_of(e);
         struct rdma_recv *rx = (struct rdma_recv *)wc->wr;
 
+        if (wc->wr->op != VERBS_RECV)
+                c->moved_at = reactor_now(c->base.reactor);
         if (wc->wr->op == VERBS_RECV && wc->status == VERBS_SUCCESS) {
                 rx->bytes = wc->bytes;
                 take_or_defer(c, rx);
@@ -443,6 +445,8 @@ static void post(struct srp_conn *c)
         struct verbs_wr *chain = srp_target_take(c->machine), *bad = NULL;
 
         post_receives(c);
+        if (c->ep.unfinished == 0)
+                c->moved_at = reactor_now(c->base.reactor);
         if (!chain || c->ep.life.state != LIFE_LIVE || rdma_ep_post(&c->ep, chain, &bad) == 0)
                 return;
         report(c, "posting", "posting failed", strerror(errno));
@@ -501,10 +505,23 @@ static void feed(struct conn *base)
 
 /* --- timers ----------------------------------------------------------------------------------- */
 
+/* An initiator that posts no receives, or whose link is stuck, holds what its commands have. */
+static void sweep_pace(struct srp_conn *c)
+{
+        if (c->ep.unfinished == 0 ||
+            !conn_is_older(&c->base, c->moved_at, service(c)->stall_timeout))
+                return;
+        report(c, "timeout",
+               "closed: timed out: the initiator does not take or send a command's data", NULL);
+        rdma_ep_step(&c->ep, LIFE_CLOSE);
+}
+
 static void sweep(struct conn *base)
 {
         struct srp_conn *c = srp_conn_of(base);
 
+        if (c->ep.life.state == LIFE_LIVE)
+                sweep_pace(c);
         if (c->ep.life.state == LIFE_CONNECTING &&
             rdma_ep_is_older(&c->ep, service(c)->setup_timeout)) {
                 report(c, "setup", "closed: timed out before the connection was established", NULL);

@@ -40,6 +40,8 @@ struct srp_conn {
         bool failed;      /* it has to end */
         bool leaving;     /* ... once it has said so */
         uint64_t left_at; /* ms: since when */
+        uint64_t
+            moved_at; /* ms: when something that it has posted completed, or was posted first */
         bool reported, registered;
 };
 

@@ -21,6 +21,7 @@ enum {
         RECEIVES = 8192,
         BUFFERS = 256 << 20,
         SETUP_MS = 10000,
+        STALL_MS = 30000,
         PROTOCOL_SRP = 4, /* SPC-4 7.6.1 */
 };
 
@@ -104,6 +105,7 @@ static void describe(struct srp_service *s, const struct srp_options *o)
         s->device.max_transfer = or (o->max_transfer, MAX_TRANSFER);
         s->device.protocol = PROTOCOL_SRP;
         s->setup_timeout = SETUP_MS;
+        s->stall_timeout = or (o->stall_timeout, STALL_MS);
         s->trace = o->trace;
         s->quiet = o->quiet;
         s->base.busy_poll = o->busy_poll;

@@ -25,6 +25,8 @@ struct srp_options {
         uint32_t channels;      /* of a nexus; 0: 8 */
         uint32_t it_iu;         /* longest IU of initiators, bytes; 0: 8260 */
         uint32_t max_transfer;  /* bytes of a command; 0: 1 MiB */
+        uint32_t
+            stall_timeout; /* ms that an initiator may take for a READ or a response; 0: 30 s */
         bool no_immediate;
         struct rule_policy policy;
         unsigned reactors, busy_poll; /* 0: one; microseconds */

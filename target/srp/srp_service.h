@@ -17,6 +17,8 @@ struct srp_service {
         struct scsi_device device;
         struct rule_policy policy;
         unsigned setup_timeout; /* ms: until a login is established */
+        unsigned
+            stall_timeout; /* ms: that an initiator may take for a READ, or to have room for a response */
         bool trace, quiet;
         pthread_mutex_t lock; /* of what follows, and of the nexuses' lists of channels */
         bool enabled;         /* logins are taken */

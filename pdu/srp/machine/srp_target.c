@@ -389,7 +389,7 @@ static void execute(struct srp_command *c)
 {
         struct srp_target *t = c->of;
 
-        if (t->stopped || c->aborted) {
+        if (gone(t) || c->aborted) { /* tasks end with their channel */
                 drop(c);
                 return;
         }
@@ -569,7 +569,7 @@ static void transfer(struct srp_command *c)
 /* All that was asked for has come. */
 static void fetched(struct srp_command *c)
 {
-        if (c->aborted || c->of->stopped) {
+        if (c->aborted || gone(c->of)) {
                 drop(c);
         } else if (c->reads_table) {
                 c->reads_table = false;

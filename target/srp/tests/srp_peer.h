@@ -31,7 +31,7 @@ struct srp_peer_options {
         uint16_t formats;
         uint8_t initiator; /* tells initiators apart */
         bool native;       /* an IU of 64 bytes */
-        bool no_reads;
+        bool no_reads, no_receives;
         uint8_t reads;    /* 0: 16 */
         const void *data; /* in place of the login */
         uint8_t len;
@@ -92,6 +92,8 @@ static inline void peer_post_recv(struct srp_peer *p, struct verbs_wr *wr)
         struct verbs_wr *bad;
 
         wr->next = NULL;
+        if (p->o.no_receives)
+                return;
         if (!p->disconnected && !p->failed && verbs_post_recv(p->ep, wr, &bad) < 0)
                 p->failed = true;
 }

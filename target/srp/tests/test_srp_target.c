@@ -282,6 +282,22 @@ static void test_no_reads(void **state)
         stop(&f);
 }
 
+/* Who has no room for a response does not hold the target up forever. */
+static void test_stalled(void **state)
+{
+        struct fixture f = start_on(NULL, (struct srp_options) { .stall_timeout = 200 });
+        struct srp_peer *p = login(&f, (struct srp_peer_options) { .no_receives = true });
+        struct peer_cmd c;
+
+        (void)state;
+        cmd_begin(&c, 1, 0, (uint8_t[]) { SCSI_TEST_UNIT_READY }, 1);
+        peer_send(p, c.p, c.n);
+        assert_true(peer_closed(p));
+        assert_int_equal(p->got_n, 0);
+        peer_close(p);
+        stop(&f);
+}
+
 static void test_additional_cdb(void **state)
 {
         struct fixture f = start();
@@ -585,6 +601,7 @@ int main(void)
                 cmocka_unit_test(test_device_without_srq_or_inline),
                 cmocka_unit_test(test_slow_rdma),
                 cmocka_unit_test(test_no_reads),
+                cmocka_unit_test(test_stalled),
                 cmocka_unit_test(test_additional_cdb),
                 cmocka_unit_test(test_residuals),
                 cmocka_unit_test(test_residual_of_what_fails),

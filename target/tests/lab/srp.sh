@@ -13,6 +13,8 @@ login() { # [ID_EXT [OPTIONS]]: fails if the target rejects it
                 >"/sys/class/infiniband_srp/srp-${kind}0-1/add_target"
 }
 
+again() { login 2>/dev/null; } # the kernel still knows the last login for a while
+
 logout() {
         local p
         for p in /sys/class/srp_remote_ports/*/delete; do echo 1 >"$p"; done
@@ -66,14 +68,14 @@ verify_io "$one"
 step "logout, and as many logins again"
 logout
 for _ in 1 2 3; do
-        login
+        wait_for 60 again
         wait_for 60 has_disks 2
         verify_io "$(disk 1)"
         logout
 done
 
 step "the target goes away under I/O, and comes back"
-login "$id" "queue_size=32"
+wait_for 60 again
 wait_for 60 has_disks 2
 dd if="$(disk 0)" of=/dev/null bs=64k iflag=direct status=none &
 sleep 0.3
