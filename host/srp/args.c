@@ -87,7 +87,7 @@ const struct option_row srp_host_options[] = {
         { 0, "violate", "RULE", "break this rule of initiators; repeatable", OPTION_CALL, HOST_WHERE, .call = take_violate },
         { 'i', "channels", "N", "channels (login, verify: 4; perf: 1)", OPTION_NUMBER, SRP_CHANNELS, AT(channels), .min = 1, .max = 64 },
         { 0, "lun", "N", "logical unit (0)", OPTION_NUMBER, SRP_LUN, AT(lun), .max = LUN_MAX },
-        { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, SRP_BLOCKS, AT(base.slba) },
+        { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, SRP_SLBA, AT(base.slba) },
         { 0, "blocks", "N", "logical blocks (1)", OPTION_NUMBER, SRP_BLOCKS, AT(blocks), .min = 1, .max = UINT32_MAX },
         { 0, "file", "PATH", "file to write data to or read it from; -: standard output or input", OPTION_STRING, SRP_FILE, AT(file) },
         { 0, "pattern", "BYTE", "a byte to fill the blocks with, in place of a file", OPTION_CALL, SRP_PATTERN, .call = take_pattern },

@@ -13,6 +13,7 @@ enum { /* groups of options */
        SRP_PATTERN = HOST_OWN << 3,
        SRP_FORM = HOST_OWN << 4,
        SRP_CHANNELS = HOST_OWN << 5,
+       SRP_SLBA = HOST_OWN << 6,
 };
 
 struct srp_args {

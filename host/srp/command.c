@@ -38,9 +38,9 @@ static const struct subcommand {
         { { "login", "", "log in, show what was agreed on, and log out", COMMON | HOST_OUTPUT | SRP_CHANNELS }, call_login, 4, false },
         { { "inquiry", "", "show what a logical unit reports about itself", COMMON | HOST_OUTPUT | SRP_LUN }, call_inquiry, 1, false },
         { { "luns", "", "list the logical units, with their sizes", COMMON | HOST_OUTPUT }, call_luns, 1, false },
-        { { "read", "", "read logical blocks to a file or standard output", COMMON | HOST_OUTPUT | SRP_LUN | SRP_BLOCKS | SRP_FILE | SRP_FORM }, call_read, 1, true },
-        { { "write", "", "write logical blocks from a file or a pattern", COMMON | SRP_LUN | SRP_BLOCKS | SRP_FILE | SRP_PATTERN | SRP_FORM }, call_write, 1, true },
-        { { "verify", "", "write a pattern over many channels and read it back; destroys data", COMMON | HOST_OUTPUT | HOST_LOAD | HOST_VERIFY | SRP_LUN | SRP_CHANNELS | SRP_FORM | SRP_BLOCKS }, call_verify, 4, true },
+        { { "read", "", "read logical blocks to a file or standard output", COMMON | HOST_OUTPUT | SRP_LUN | SRP_SLBA | SRP_BLOCKS | SRP_FILE | SRP_FORM }, call_read, 1, true },
+        { { "write", "", "write logical blocks from a file or a pattern", COMMON | SRP_LUN | SRP_SLBA | SRP_BLOCKS | SRP_FILE | SRP_PATTERN | SRP_FORM }, call_write, 1, true },
+        { { "verify", "", "write a pattern over many channels and read it back; destroys data", COMMON | HOST_OUTPUT | HOST_LOAD | HOST_VERIFY | SRP_LUN | SRP_CHANNELS | SRP_FORM | SRP_SLBA }, call_verify, 4, true },
         { { "perf", "", "measure IOPS, bandwidth and latency; write loads destroy data", COMMON | HOST_OUTPUT | HOST_LOAD | HOST_PERF | SRP_LUN | SRP_CHANNELS | SRP_FORM }, call_perf, 1, true },
         { { "reset", "", "reset a logical unit", COMMON | SRP_LUN }, call_reset, 1, false },
 };

@@ -41,7 +41,7 @@ struct srp_initiator {
             ti_bytes;        /* it_max: that may be sent; iu_bytes: that there is room for */
         uint32_t lkey, rkey; /* of its memory */
         struct slot *slots, *free;
-        unsigned count, outstanding;
+        unsigned count, commands; /* slots; outstanding, without task management */
         uint64_t generation;
         struct answer answer[ANSWERS];
         struct rdma_recv *recvs;
@@ -222,7 +222,7 @@ static bool may_send(const struct srp_initiator *i, const struct srp_request_out
 {
         if (i->over || i->left || i->fault != SRP_RULE_NONE || !i->free)
                 return false;
-        return r->function ? i->limit > 0 : i->limit > KEPT && i->outstanding < i->cfg.depth;
+        return r->function ? i->limit > 0 : i->limit > KEPT && i->commands < i->cfg.depth;
 }
 
 int srp_initiator_submit(struct srp_initiator *i, struct srp_request_out *r)
@@ -240,7 +240,7 @@ int srp_initiator_submit(struct srp_initiator *i, struct srp_request_out *r)
         s->request = r;
         s->tag = r->tag;
         s->answered = false;
-        i->outstanding++;
+        i->commands += !r->function;
         i->limit--;
         s->out = send_iu(i, s->iu, n, &s->wr, &s->again, s);
         return 0;
@@ -366,7 +366,7 @@ static bool take_rsp(struct srp_initiator *i, const struct srp_rsp *rsp, const u
         r = s->request;
         s->request = NULL;
         s->answered = true;
-        i->outstanding--;
+        i->commands -= !r->function;
         put_slot(i, s);
         fill_in(r, rsp, p, &parts);
         r->done(r, r->user);
@@ -466,7 +466,7 @@ void srp_initiator_fail_all(struct srp_initiator *i)
                 if (!r)
                         continue;
                 i->slots[k].request = NULL;
-                i->outstanding--;
+                i->commands -= !r->function;
                 r->outcome = SRP_LOST;
                 r->done(r, r->user);
         }
