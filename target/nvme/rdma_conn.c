@@ -52,11 +52,8 @@ static bool violates_rule(const struct rdma_conn *c, enum rule_id rule)
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct rdma_conn *c = user;
-        uint8_t *buf = conn_buffer_get(&c->conn.base, len);
 
-        if (buf)
-                *lkey = regmem_key(buf, pool_size(len));
-        return buf;
+        return rdma_buffer_get(&c->conn.base, len, lkey);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
@@ -68,32 +65,17 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 
 static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
 {
-        struct rdma_conn *c = user;
-        void *memory = regmem_get(&c->device->memory, pool_size(bytes));
-
-        if (memory)
-                *lkey = regmem_key(memory, pool_size(bytes));
-        return memory;
+        return rdma_memory_get(&((struct rdma_conn *)user)->recvs, bytes, lkey);
 }
 
 static void response_memory_put(void *user, void *memory, uint32_t bytes)
 {
-        struct rdma_conn *c = user;
-
-        regmem_put(&c->device->memory, memory, pool_size(bytes));
+        rdma_memory_put(&((struct rdma_conn *)user)->recvs, memory, bytes);
 }
 
-/* Receives of its own go back to it, as long as it receives at all. */
 static void recv_put(void *user, struct rdma_recv *rx)
 {
-        struct rdma_conn *c = user;
-
-        if (!c->own) {
-                rdma_device_recv_put(c->device, rx);
-                return;
-        }
-        rx->wr.next = c->to_post;
-        c->to_post = &rx->wr;
+        rdma_recvs_put(&((struct rdma_conn *)user)->recvs, rx);
 }
 
 /* --- what the user is told -------------------------------------------------------------------- */
@@ -158,36 +140,25 @@ static void take_capsule(struct rdma_conn *c, struct rdma_recv *rx)
                 end_for(c, rdma_controller_fault(c->machine).rule);
 }
 
-static struct rdma_recv *take_waiting(struct rdma_conn *c)
-{
-        struct rdma_recv *rx = c->waiting;
-
-        c->waiting = rx->next;
-        if (!c->waiting)
-                c->waiting_last = &c->waiting;
-        c->waits--;
-        return rx;
-}
-
 /* Whether there is room for one more: as many wait as the queue has entries at most, since they keep receives
  * that others need. A host that sends more has overrun its queue; where that rule is waived, the oldest is
  * taken at once. */
 static bool may_wait(struct rdma_conn *c)
 {
-        if (c->waits < c->entries)
+        if (c->recvs.waits < c->entries)
                 return true;
         if (!rule_in(&service(c)->policy.waived, FAB_OVERRUN)) {
                 end_for(c, FAB_OVERRUN);
                 return false;
         }
-        take_capsule(c, take_waiting(c));
+        take_capsule(c, rdma_recvs_next(&c->recvs));
         return true;
 }
 
 /* Takes it in this turn or, after those that wait already, in a later one. */
 static void take_or_defer(struct rdma_conn *c, struct rdma_recv *rx)
 {
-        if (!c->waiting && conn_budget(&c->conn.base) > 0) {
+        if (!c->recvs.waiting && conn_budget(&c->conn.base) > 0) {
                 take_capsule(c, rx);
                 return;
         }
@@ -195,10 +166,7 @@ static void take_or_defer(struct rdma_conn *c, struct rdma_recv *rx)
                 recv_put(c, rx);
                 return;
         }
-        rx->next = NULL;
-        *c->waiting_last = rx;
-        c->waiting_last = &rx->next;
-        c->waits++;
+        rdma_recvs_defer(&c->recvs, rx);
         conn_come_again(&c->conn.base);
 }
 
@@ -238,8 +206,8 @@ static void on_end(struct rdma_ep *e)
 {
         struct rdma_conn *c = conn_of(e);
 
-        while (c->waiting)
-                recv_put(c, take_waiting(c));
+        while (c->recvs.waiting)
+                recv_put(c, rdma_recvs_next(&c->recvs));
         rdma_controller_end(c->machine);
         conn_end(&c->conn);
 }
@@ -250,24 +218,11 @@ static void dismantle(struct rdma_conn *c)
         if (c->machine)
                 rdma_controller_free(c->machine);
         rdma_ep_destroy(&c->ep);
-        if (c->own)
-                rdma_device_drop_chunk(c->device, c->own);
-        if (c->receives)
-                rdma_device_unreserve(c->device, c->receives);
+        rdma_recvs_drop(&c->recvs);
         free(c);
 }
 
 /* --- what goes -------------------------------------------------------------------------------- */
-
-static void post_receives(struct rdma_conn *c)
-{
-        struct verbs_wr *chain = c->to_post, *bad;
-
-        rdma_device_post(c->device);
-        c->to_post = NULL;
-        if (chain && rdma_ep_post_recv(&c->ep, chain, &bad) < 0)
-                rdma_ep_step(&c->ep, LIFE_FAILED);
-}
 
 static void post(struct rdma_conn *c)
 {
@@ -299,7 +254,7 @@ static void settle(struct rdma_ep *e)
         struct rdma_conn *c = conn_of(e);
 
         if (e->life.state == LIFE_LIVE) {
-                post_receives(c);
+                rdma_recvs_post(&c->recvs, &c->ep);
                 post(c);
         }
         if (e->life.state <= LIFE_LIVE && (c->conn.failed || is_said(c)))
@@ -317,9 +272,9 @@ static void go_on(struct conn *base)
         struct rdma_conn *c = of_base(base);
         bool live = c->ep.life.state == LIFE_LIVE;
 
-        while (live && c->waiting && !c->conn.failed && conn_budget(base) > 0)
-                take_capsule(c, take_waiting(c));
-        if (live && c->waiting && !c->conn.failed)
+        while (live && c->recvs.waiting && !c->conn.failed && conn_budget(base) > 0)
+                take_capsule(c, rdma_recvs_next(&c->recvs));
+        if (live && c->recvs.waiting && !c->conn.failed)
                 conn_come_again(base);
         settle(&c->ep);
 }
@@ -373,7 +328,7 @@ static void sweep(struct conn *base)
 
 static bool is_busy(const struct rdma_conn *c)
 {
-        return c->waiting || c->ep.unfinished > 0 || rdma_controller_wants_post(c->machine) ||
+        return c->recvs.waiting || c->ep.unfinished > 0 || rdma_controller_wants_post(c->machine) ||
                conn_is_busy(&c->conn, requests_executing(rdma_requests(c->machine)));
 }
 
@@ -496,37 +451,19 @@ static uint32_t receives_of(const struct rdma_conn *c, uint32_t crqsize)
         return violates_rule(c, RDMA_CREDITS) ? 1 : crqsize;
 }
 
-static int own_receives(struct rdma_conn *c, uint32_t count)
-{
-        struct verbs_wr *bad;
-
-        c->own = rdma_device_chunk(c->device, count);
-        if (!c->own)
-                return -1;
-        for (uint32_t i = 0; i + 1 < count; i++)
-                c->own->recv[i].wr.next = &c->own->recv[i + 1].wr;
-        return rdma_ep_post_recv(&c->ep, &c->own->recv[0].wr, &bad);
-}
-
 /* All that it needs before it can be accepted; -1 with errno. */
 static int build(struct rdma_conn *c, uint32_t entries, uint32_t crqsize, uint32_t reads)
 {
         uint32_t receives = receives_of(c, crqsize);
-        bool srq = c->device->srq_wrs > 0;
         struct verbs_qp_attr attr = { .send_wrs = WRS_EACH * entries + WRS_MORE,
-                                      .recv_wrs = srq ? 0 : crqsize,
+                                      .recv_wrs = c->recvs.device->srq_wrs > 0 ? 0 : crqsize,
                                       .inline_bytes = RESPONSE_LEN };
 
-        if (srq && rdma_device_reserve(c->device, receives) < 0)
-                return -1;
-        c->receives = srq ? receives : 0;
-        if (rdma_ep_qp(&c->ep, &attr) < 0)
+        if (rdma_ep_qp(&c->ep, &attr) < 0 || rdma_recvs_get(&c->recvs, &c->ep, receives) < 0)
                 return -1;
         errno = ENOMEM;
         c->machine = make_machine(c, entries, &attr, reads);
-        if (!c->machine)
-                return -1;
-        return srq ? 0 : own_receives(c, receives);
+        return c->machine ? 0 : -1;
 }
 
 static void renew(struct target_conn *conn)
@@ -568,7 +505,7 @@ static const struct target_conn_kind kind = {
 
 static void start_conn(struct rdma_conn *c, struct port *port, const struct conn_peer *peer)
 {
-        conn_begin(&c->conn, &kind, c->conn.base.reactor, port, peer, &c->device->pool);
+        conn_begin(&c->conn, &kind, c->conn.base.reactor, port, peer, &c->recvs.device->pool);
         conn_times_renew(&c->conn, rdma_requests(c->machine));
         c->conn.queue.rdma = &c->request;
         c->conn.queue.prtype = c->ep.dev->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
@@ -613,9 +550,10 @@ static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e
         if (!c)
                 return NULL;
         c->conn.base.reactor = r;
-        c->waiting_last = &c->waiting;
+        rdma_recvs_init(&c->recvs);
         rdma_ep_init(&c->ep, &r->rdma->group, &ops);
-        if (rdma_ep_take(&c->ep, e->ep) < 0 || !(c->device = rdma_device_of(r->rdma, c->ep.dev))) {
+        if (rdma_ep_take(&c->ep, e->ep) < 0 ||
+            !(c->recvs.device = rdma_device_of(r->rdma, c->ep.dev))) {
                 int saved = errno;
 
                 rdma_ep_disown(&c->ep);
@@ -640,7 +578,7 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
                 return NULL;
         }
         entries = c->entries = entries_of(reactor_service(r), &c->request);
-        *crqsize = crqsize_of(c->device, entries, e->param.rnr_retry);
+        *crqsize = crqsize_of(c->recvs.device, entries, e->param.rnr_retry);
         *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
         errno = ENOSPC;
         if (*crqsize > 0 && build(c, entries, *crqsize, *reads) == 0)

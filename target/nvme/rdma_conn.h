@@ -9,20 +9,15 @@
 
 #include "conn.h"
 #include "pdu/nvme/rdma/rdma_controller.h"
-#include "target/engine/rdma.h"
+#include "target/engine/rdma_recvs.h"
 
 struct rdma_conn {
         struct target_conn conn;
-        struct rdma_device *device;
         struct rdma_ep ep;
         struct rdma_controller *machine;
         struct rdma_request request;
-        struct recv_chunk *own;                    /* receives, where there is no SRQ */
-        struct verbs_wr *to_post;                  /* of them */
-        uint32_t receives;                         /* reserved with the device */
-        uint32_t entries;                          /* of its queue */
-        struct rdma_recv *waiting, **waiting_last; /* capsules that this turn has no time for; */
-        uint32_t waits;                            /* so many */
+        struct rdma_recvs recvs; /* capsules that a turn has no time for wait in it */
+        uint32_t entries;        /* of its queue */
 };
 
 /* A connect request, on the context of the reactor that is to serve it: accepts or rejects it. Takes

@@ -212,45 +212,27 @@ static void ended(void *user, struct srp_command *cmd)
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
-        struct srp_conn *c = user;
-        uint8_t *buf = conn_buffer_get(&c->base, len);
-
-        if (buf)
-                *lkey = regmem_key(buf, pool_size(len));
-        return buf;
+        return rdma_buffer_get(user, len, lkey);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
-        conn_buffer_put(&((struct srp_conn *)user)->base, buf, len);
+        conn_buffer_put(user, buf, len);
 }
 
 static void *iu_memory(void *user, uint32_t bytes, uint32_t *lkey)
 {
-        struct srp_conn *c = user;
-        void *memory = regmem_get(&c->device->memory, pool_size(bytes));
-
-        if (memory)
-                *lkey = regmem_key(memory, pool_size(bytes));
-        return memory;
+        return rdma_memory_get(&((struct srp_conn *)user)->recvs, bytes, lkey);
 }
 
 static void iu_memory_put(void *user, void *memory, uint32_t bytes)
 {
-        regmem_put(&((struct srp_conn *)user)->device->memory, memory, pool_size(bytes));
+        rdma_memory_put(&((struct srp_conn *)user)->recvs, memory, bytes);
 }
 
-/* Receives of its own go back to it, as long as it receives at all. */
 static void recv_put(void *user, struct rdma_recv *rx)
 {
-        struct srp_conn *c = user;
-
-        if (!c->own) {
-                rdma_device_recv_put(c->device, rx);
-                return;
-        }
-        rx->wr.next = c->to_post;
-        c->to_post = &rx->wr;
+        rdma_recvs_put(&((struct srp_conn *)user)->recvs, rx);
 }
 
 static void stepped(void *user, const struct srp_command *cmd)
@@ -324,26 +306,14 @@ static void take_iu(struct srp_conn *c, struct rdma_recv *rx)
         }
 }
 
-static struct rdma_recv *take_waiting(struct srp_conn *c)
-{
-        struct rdma_recv *rx = c->waiting;
-
-        c->waiting = rx->next;
-        if (!c->waiting)
-                c->waiting_last = &c->waiting;
-        return rx;
-}
-
 /* Takes it in this turn or, after those that wait already, in a later one. No more can wait than there are receives. */
 static void take_or_defer(struct srp_conn *c, struct rdma_recv *rx)
 {
-        if (!c->waiting && conn_budget(&c->base) > 0) {
+        if (!c->recvs.waiting && conn_budget(&c->base) > 0) {
                 take_iu(c, rx);
                 return;
         }
-        rx->next = NULL;
-        *c->waiting_last = rx;
-        c->waiting_last = &rx->next;
+        rdma_recvs_defer(&c->recvs, rx);
         conn_come_again(&c->base);
 }
 
@@ -397,8 +367,8 @@ static void on_end(struct rdma_ep *e)
 {
         struct srp_conn *c = conn_of(e);
 
-        while (c->waiting)
-                recv_put(c, take_waiting(c));
+        while (c->recvs.waiting)
+                recv_put(c, rdma_recvs_next(&c->recvs));
         srp_target_end(c->machine);
         srp_nexus_leave(service(c), c);
         conn_leave_hungry(&c->base);
@@ -413,10 +383,7 @@ static void dismantle(struct srp_conn *c)
         tell(c, SRP_HAS_DESTROYED, 0);
         if (c->machine)
                 srp_target_free(c->machine);
-        if (c->own)
-                rdma_device_drop_chunk(c->device, c->own);
-        if (c->receives)
-                rdma_device_unreserve(c->device, c->receives);
+        rdma_recvs_drop(&c->recvs);
         tell(c, SRP_HAS_FREED, 0);
         if (c->registered) {
                 c->base.host = NULL;
@@ -429,22 +396,12 @@ static void dismantle(struct srp_conn *c)
 
 /* --- what goes -------------------------------------------------------------------------------- */
 
-static void post_receives(struct srp_conn *c)
-{
-        struct verbs_wr *chain = c->to_post, *bad;
-
-        rdma_device_post(c->device);
-        c->to_post = NULL;
-        if (chain && rdma_ep_post_recv(&c->ep, chain, &bad) < 0)
-                rdma_ep_step(&c->ep, LIFE_FAILED);
-}
-
 /* The receives that it has given back come first: the initiator may answer a response at once. */
 static void post(struct srp_conn *c)
 {
         struct verbs_wr *chain = srp_target_take(c->machine), *bad = NULL;
 
-        post_receives(c);
+        rdma_recvs_post(&c->recvs, &c->ep);
         if (c->ep.unfinished == 0)
                 c->moved_at = reactor_now(c->base.reactor);
         if (!chain || c->ep.life.state != LIFE_LIVE || rdma_ep_post(&c->ep, chain, &bad) == 0)
@@ -487,9 +444,9 @@ static void go_on(struct conn *base)
         struct srp_conn *c = srp_conn_of(base);
         bool live = c->ep.life.state == LIFE_LIVE;
 
-        while (live && c->waiting && conn_budget(base) > 0)
-                take_iu(c, take_waiting(c));
-        if (live && c->waiting)
+        while (live && c->recvs.waiting && conn_budget(base) > 0)
+                take_iu(c, rdma_recvs_next(&c->recvs));
+        if (live && c->recvs.waiting)
                 conn_come_again(base);
         settle(&c->ep);
 }
@@ -534,7 +491,7 @@ static void sweep(struct conn *base)
 
 static bool is_busy(const struct srp_conn *c)
 {
-        return c->waiting || c->ep.unfinished > 0 || srp_target_first(c->machine) ||
+        return c->recvs.waiting || c->ep.unfinished > 0 || srp_target_first(c->machine) ||
                srp_target_wants_post(c->machine);
 }
 
@@ -593,7 +550,7 @@ static void refuse(struct srp_service *s, const struct verbs_event *e,
 /* How many requests its receives are enough for; 0: too few. */
 static uint32_t limit_of(const struct srp_conn *c)
 {
-        const struct rdma_device *d = c->device;
+        const struct rdma_device *d = c->recvs.device;
         uint32_t most = d->srq_wrs             ? rdma_device_receives_left(d)
                         : d->dev->caps->qp_wrs ? d->dev->caps->qp_wrs - 1
                                                : UINT32_MAX;
@@ -601,18 +558,6 @@ static uint32_t limit_of(const struct srp_conn *c)
         if (most < REQUESTS_LEAST + RECVS_MORE)
                 return 0;
         return least(service(c)->port.request_limit, most - RECVS_MORE);
-}
-
-static int own_receives(struct srp_conn *c, uint32_t count)
-{
-        struct verbs_wr *bad;
-
-        c->own = rdma_device_chunk(c->device, count);
-        if (!c->own)
-                return -1;
-        for (uint32_t i = 0; i + 1 < count; i++)
-                c->own->recv[i].wr.next = &c->own->recv[i + 1].wr;
-        return rdma_ep_post_recv(&c->ep, &c->own->recv[0].wr, &bad);
 }
 
 static struct srp_target *make_machine(struct srp_conn *c, const struct srp_login_rsp *granted,
@@ -645,23 +590,18 @@ static struct srp_target *make_machine(struct srp_conn *c, const struct srp_logi
 static int build(struct srp_conn *c, struct srp_login_rsp *granted, uint32_t reads)
 {
         uint32_t limit = limit_of(c), receives = limit + RECVS_MORE;
-        bool srq = c->device->srq_wrs > 0;
         struct verbs_qp_attr attr = { .send_wrs = 2 * limit + WRS_MORE,
-                                      .recv_wrs = srq ? 0 : receives,
+                                      .recv_wrs = c->recvs.device->srq_wrs > 0 ? 0 : receives,
                                       .inline_bytes = SRP_IU_OUT };
 
         errno = ENOSPC;
-        if (limit == 0 || (srq && rdma_device_reserve(c->device, receives) < 0))
+        if (limit == 0 || rdma_ep_qp(&c->ep, &attr) < 0 ||
+            rdma_recvs_get(&c->recvs, &c->ep, receives) < 0)
                 return -1;
-        c->receives = srq ? receives : 0;
         granted->req_lim_delta = be32(limit);
-        if (rdma_ep_qp(&c->ep, &attr) < 0)
-                return -1;
         errno = ENOMEM;
         c->machine = make_machine(c, granted, &attr, reads);
-        if (!c->machine)
-                return -1;
-        return srq ? 0 : own_receives(c, receives);
+        return c->machine ? 0 : -1;
 }
 
 /* NULL: out of memory; without a device: likewise, or it cannot be had. */
@@ -679,11 +619,11 @@ static struct srp_conn *conn_new(struct reactor *r, const struct verbs_event *e,
                 return NULL;
         c->base.reactor = r;
         c->asked = *asked;
-        c->waiting_last = &c->waiting;
+        rdma_recvs_init(&c->recvs);
         c->oust.run = on_oust;
         rdma_ep_init(&c->ep, &r->rdma->group, &ops);
         if (rdma_ep_take(&c->ep, e->ep) == 0)
-                c->device = rdma_device_of(r->rdma, c->ep.dev);
+                c->recvs.device = rdma_device_of(r->rdma, c->ep.dev);
         return c;
 }
 
@@ -730,7 +670,7 @@ static void enter(struct srp_conn *c, struct port *port, const struct conn_peer 
         };
         char what[160];
 
-        conn_enter(&c->base, &kind, c->base.reactor, port, peer, &c->device->pool);
+        conn_enter(&c->base, &kind, c->base.reactor, port, peer, &c->recvs.device->pool);
         c->registered = true;
         c->base.host = c->nexus->name;
         snprintf(what, sizeof(what), "login of %s: connecting", c->nexus->name);
@@ -741,8 +681,8 @@ static void enter(struct srp_conn *c, struct port *port, const struct conn_peer 
 static bool is_made(struct srp_conn *c, struct srp_login_answer *a, struct srp_login_rsp *granted,
                     uint8_t reads)
 {
-        if (!c || !c->device || build(c, granted, reads) < 0 || !srp_nexus_join(service(c), c, a) ||
-            a->reason)
+        if (!c || !c->recvs.device || build(c, granted, reads) < 0 ||
+            !srp_nexus_join(service(c), c, a) || a->reason)
                 return false;
         granted->rsp_flags = a->rsp.rsp_flags;
         return true;
@@ -758,7 +698,7 @@ static struct srp_conn *serve(struct reactor *r, const struct verbs_event *e,
         struct srp_conn *c = a.reason ? NULL : conn_new(r, e, asked);
 
         *granted = a.rsp;
-        if (c && c->device)
+        if (c && c->recvs.device)
                 *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
         if (!a.reason && is_made(c, &a, granted, *reads))
                 return c;

@@ -9,7 +9,7 @@
 #include "pdu/srp/machine/srp_target.h"
 #include "srp_nexus.h"
 #include "target/engine/conn.h"
-#include "target/engine/rdma.h"
+#include "target/engine/rdma_recvs.h"
 
 struct task_visit;
 
@@ -22,14 +22,10 @@ struct srp_task {              /* beside each command */
 
 struct srp_conn {
         struct conn base; /* first */
-        struct rdma_device *device;
         struct rdma_ep ep;
         struct srp_target *machine;
         struct srp_login_req asked;
-        struct recv_chunk *own;                    /* receives, where there is no SRQ */
-        struct verbs_wr *to_post;                  /* of them */
-        uint32_t receives;                         /* reserved with the device */
-        struct rdma_recv *waiting, **waiting_last; /* IUs that this turn has no time for */
+        struct rdma_recvs recvs;
 
         struct srp_nexus *nexus;
         struct srp_conn *next, **link; /* among its channels; link NULL: it is not */
