@@ -506,6 +506,53 @@ static void test_rules_of_initiators(void **state)
         assert_true(tried >= 2 * 7);
 }
 
+static void mutate(struct peer_cmd *c, uint64_t *seed)
+{
+        for (unsigned n = 1 + (unsigned)(random_next(seed) % 4); n > 0; n--)
+                c->p[random_next(seed) % 120] = (uint8_t)(random_next(seed) >> 20);
+        if (random_next(seed) % 4 == 0)
+                c->n = (uint32_t)(random_next(seed) % 200);
+        if (random_next(seed) % 2)
+                c->p[0] = (uint8_t)srp_info_at((unsigned)(random_next(seed) % 12))->type;
+}
+
+/* Whatever is sent: the target is there for the next one, and nothing is left behind. */
+static void test_any_bytes(void **state)
+{
+        struct srp_options waives = { .reactors = 2, .channels = 1 };
+        uint64_t seed = 11;
+
+        (void)state;
+        for (unsigned id = 1; id < SRP_RULES; id++)
+                if (srp_rule_get(id)->bound == PARTY_HOST)
+                        rule_add(&waives.policy.waived, id);
+        for (unsigned waived = 0; waived < 2; waived++) {
+                struct fixture f =
+                    start_on(NULL, waived ? waives : (struct srp_options) { .reactors = 2 });
+                struct srp_peer *q;
+
+                for (unsigned round = 0; round < 200; round++) {
+                        struct srp_peer *p =
+                            login(&f, (struct srp_peer_options) { .flags = SRP_IMMEDIATE });
+                        struct peer_cmd c;
+
+                        for (unsigned i = 0; i < 8 && !p->failed && !p->disconnected; i++) {
+                                cmd_rw(&c, p->tag++, 0, random_next(&seed) % 2, 0, 1);
+                                describe(p, &c, c.p[32] == SCSI_WRITE_10,
+                                         (enum form)(random_next(&seed) % 3), 0, 512);
+                                mutate(&c, &seed);
+                                peer_send(p, c.p, c.n);
+                                (void)peer_poll(p);
+                        }
+                        peer_close(p);
+                }
+                q = login(&f, (struct srp_peer_options) { .initiator = 9 });
+                attend(q);
+                peer_close(q);
+                stop(&f);
+        }
+}
+
 /* A session in which everything is said that the target says; a channel looks on. */
 static void watch_session(struct fixture *f, struct rule_set *found)
 {
@@ -607,6 +654,7 @@ int main(void)
                 cmocka_unit_test(test_residual_of_what_fails),
                 cmocka_unit_test(test_bad_descriptors),
                 cmocka_unit_test(test_rules_of_initiators),
+                cmocka_unit_test(test_any_bytes),
                 cmocka_unit_test(test_rules_that_the_target_breaks),
         };
 
