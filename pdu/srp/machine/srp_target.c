@@ -41,6 +41,7 @@ struct srp_target {
         struct verbs_wr *chain, **chain_last;
         uint32_t wrs_out, reads_out; /* chained or posted, not completed */
         unsigned executing;
+        unsigned ordered;     /* outstanding commands of that attribute */
         uint32_t limit, owed; /* requests that may come; credits of what had no response */
         struct own_iu credit, logout;
         uint32_t reason; /* of the logout */
@@ -59,6 +60,7 @@ const char *srp_step_name(enum srp_step s)
                 [SRP_STEP_BUFFER] = "need buffer",
                 [SRP_STEP_DATA] = "need data",
                 [SRP_STEP_READING] = "transferring to target",
+                [SRP_STEP_TURN] = "wait for its turn",
                 [SRP_STEP_EXECUTING] = "executing",
                 [SRP_STEP_ROOM] = "need room",
                 [SRP_STEP_ANSWERING] = "transferring to initiator",
@@ -235,6 +237,7 @@ static void retire(struct srp_command *c)
         if (c->awaits)
                 tell(t, SRP_HAS_DROPPED, 0);
         c->awaits = false;
+        t->ordered -= c->attr == SRP_ORDERED;
         unlist(c);
         t->ops.ended(t->user, c);
         put_recv(t, c->rx);
@@ -385,12 +388,31 @@ static void answer(struct srp_command *c)
 
 /* --- the owner's part ------------------------------------------------------------------------- */
 
+/* An ordered command begins when all older ones of its logical unit have ended, younger ones when it has; one for the
+ * head of the queue at once. */
+static bool has_to_wait(const struct srp_command *c)
+{
+        const struct srp_command *older = c->of->oldest;
+
+        if (c->of->ordered == 0 || c->type != SRP_CMD || c->attr == SRP_HEAD_OF_QUEUE)
+                return false;
+        for (; older != c; older = older->later)
+                if (older->type == SRP_CMD && older->lun == c->lun &&
+                    (older->attr == SRP_ORDERED || c->attr == SRP_ORDERED))
+                        return true;
+        return false;
+}
+
 static void execute(struct srp_command *c)
 {
         struct srp_target *t = c->of;
 
         if (gone(t) || c->aborted) { /* tasks end with their channel */
                 drop(c);
+                return;
+        }
+        if (has_to_wait(c)) {
+                enter(c, SRP_STEP_TURN);
                 return;
         }
         if (c->awaits)
@@ -411,6 +433,20 @@ void srp_command_done(struct srp_command *c)
         tell(c->of, SRP_HAS_PUT, 0);
         c->of->executing--;
         answer(c);
+}
+
+/* Those whose turn has come; each may end, and with it others. */
+static void take_turns(struct srp_target *t)
+{
+        struct srp_command *c = t->oldest;
+
+        while (c) {
+                bool goes = c->step == SRP_STEP_TURN && !has_to_wait(c);
+
+                if (goes)
+                        execute(c);
+                c = goes ? t->oldest : c->later;
+        }
 }
 
 /* --- descriptors ------------------------------------------------------------------------------ */
@@ -678,6 +714,7 @@ static void take_cmd(struct srp_target *t, struct rdma_recv *rx, const struct sr
 
         (void)srp_cmd_read(p, rx->bytes, t->imm_at, &parts, &found);
         c->attr = cmd->attr;
+        t->ordered += c->attr == SRP_ORDERED;
         c->sol_not = cmd->sol_not;
         c->cdb = p + offsetof(struct srp_cmd, cdb);
         c->cdb_len = SCSI_CDB_LEN + parts.add_cdb_len;
@@ -966,6 +1003,7 @@ struct verbs_wr *srp_target_take(struct srp_target *t)
         struct verbs_wr *first;
 
         take_stalled(t);
+        take_turns(t);
         grant(t);
         say_logout(t);
         first = t->chain;
@@ -1002,6 +1040,9 @@ void srp_command_abort(struct srp_command *c)
                 list_remove(&t->sends, c);
                 drop(c);
                 break;
+        case SRP_STEP_TURN:
+                drop(c);
+                break;
         case SRP_STEP_FREE:
         case SRP_STEP_NEW:
         case SRP_STEP_READING:
@@ -1028,6 +1069,7 @@ static void end_command(struct srp_command *c)
         case SRP_STEP_BUFFER:
         case SRP_STEP_DATA:
         case SRP_STEP_READING:
+        case SRP_STEP_TURN:
         case SRP_STEP_ROOM:
         case SRP_STEP_ANSWERING:
                 retire(c);

@@ -10,6 +10,7 @@
  *      need buffer                waits for memory
  *      need data                  waits until fewer READs are out than the initiator answers at a time
  *      transferring to target     its table, then its data is READ
+ *      wait for its turn          an ordered one has come before it, or it is one (SAM-5 8.6, within the channel)
  *      executing                  the owner has it
  *      need room                  waits until there is room in the send queue
  *      transferring to initiator  WRITEs and SRP_RSP are out
@@ -30,6 +31,7 @@ enum srp_step {
         SRP_STEP_BUFFER,
         SRP_STEP_DATA,
         SRP_STEP_READING,
+        SRP_STEP_TURN,
         SRP_STEP_EXECUTING,
         SRP_STEP_ROOM,
         SRP_STEP_ANSWERING,

@@ -62,6 +62,12 @@ enum { /* flags of SRP_RSP */
        SRP_DIOVER = 0x10,
        SRP_DIUNDER = 0x20,
 };
+enum { /* TASK ATTRIBUTE */
+       SRP_SIMPLE = 0,
+       SRP_HEAD_OF_QUEUE = 1,
+       SRP_ORDERED = 2,
+       SRP_ACA = 4,
+};
 enum {
         SRP_TM_ABORT_TASK = 0x01,
         SRP_TM_ABORT_TASK_SET = 0x02,

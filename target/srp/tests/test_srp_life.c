@@ -241,6 +241,7 @@ static void send_command(struct srp_peer *p)
                 cmd_indirect(&c, write, peer_desc(p, 65536, sizeof(list)), 4096, list,
                              chance(2) ? 3 : 1);
         }
+        c.p[29] = (uint8_t)(chance(4) ? SRP_SIMPLE : chance(3));
         peer_send(p, c.p, c.n);
 }
 

@@ -90,6 +90,61 @@ static void test_overrun(void **state)
         stop(&f);
 }
 
+/* --- task attributes -------------------------------------------------------------------------- */
+
+static void send_attr(struct srp_peer *p, uint64_t tag, uint32_t lun, uint8_t attr)
+{
+        struct peer_cmd c;
+
+        cmd_rw(&c, tag, lun, false, 0, 1);
+        cmd_direct(&c, false, peer_desc(p, 0, 4096));
+        c.p[29] = attr;
+        p->limit--;
+        peer_send(p, c.p, c.n);
+}
+
+static void test_ordered(void **state)
+{
+        /* In the order of their coming, and in that of their ends: the slow unit answers simple ones together. */
+        static const uint8_t attrs[] = { SRP_SIMPLE, SRP_ORDERED, SRP_SIMPLE, SRP_SIMPLE,
+                                         SRP_ORDERED };
+        struct fixture f = start();
+        struct srp_peer *p = login(&f, (struct srp_peer_options) { 0 });
+        uint64_t began, ended;
+        struct peer_rsp r;
+
+        (void)state;
+        attend(p);
+        began = loop_now_ms();
+        for (unsigned i = 0; i < COUNT(attrs); i++)
+                send_attr(p, i, SLOW, attrs[i]);
+        is_good(run_cdb(p, 0, (uint8_t[]) { SCSI_TEST_UNIT_READY }, 1)); /* another unit */
+        send_attr(p, 50, SLOW, SRP_HEAD_OF_QUEUE);
+        for (unsigned i = 0, heads = 0; i <= COUNT(attrs); i++) {
+                assert_true(peer_response(p, &r));
+                is_good(r);
+                if (be64_get(r.rsp.tag) == 50)
+                        heads = 1;
+                else if (attrs[be64_get(r.rsp.tag)] == SRP_ORDERED)
+                        assert_int_equal(be64_get(r.rsp.tag), i - heads);
+                assert_true(i < 2 || heads); /* it has not waited */
+        }
+        ended = loop_now_ms();
+        assert_true(ended - began >= 4 * 150);
+        /* one that waits for its turn can be aborted */
+        send_attr(p, 60, SLOW, SRP_SIMPLE);
+        send_attr(p, 61, SLOW, SRP_ORDERED);
+        send_attr(p, 62, SLOW, SRP_SIMPLE);
+        peer_tsk_mgmt(p, 63, SLOW, SRP_TM_ABORT_TASK, 61);
+        for (unsigned i = 0; i < 3; i++) {
+                assert_true(peer_response(p, &r));
+                assert_int_not_equal(be64_get(r.rsp.tag), 61);
+        }
+        assert_int_equal(p->limit, 64);
+        peer_close(p);
+        stop(&f);
+}
+
 /* --- aborts ----------------------------------------------------------------------------------- */
 
 static void test_abort_task(void **state)
@@ -292,6 +347,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_whole_limit),
                 cmocka_unit_test(test_overrun),
+                cmocka_unit_test(test_ordered),
                 cmocka_unit_test(test_abort_task),
                 cmocka_unit_test(test_what_cannot_be_managed),
                 cmocka_unit_test(test_abort_task_set),
