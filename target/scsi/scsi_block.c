@@ -238,9 +238,9 @@ bool scsi_unmap(struct scsi_task *t)
         if (t->out_len > 0)
                 n = (uint32_t)be_get(t->data + 2, 2);
         if (n > room)
-                return scsi_fail(t, SCSI_ILLEGAL_REQUEST, SCSI_ASC_PARAMETER_LENGTH), true;
+                scsi_fail(t, SCSI_ILLEGAL_REQUEST, SCSI_ASC_PARAMETER_LENGTH);
         n /= RANGE_LEN;
-        if (!check_ranges(t, n))
+        if (t->status != SCSI_GOOD || !check_ranges(t, n))
                 return true;
         for (uint32_t i = 0; r == NS_DONE && i < n; i++) {
                 const uint8_t *p = t->data + LIST_HEADER + i * RANGE_LEN;

@@ -71,7 +71,7 @@ static bool open_units(struct srp_service *s, const struct srp_options *o, char 
         return true;
 }
 
-static uint32_t or (uint32_t value, uint32_t otherwise)
+static uint32_t given(uint32_t value, uint32_t otherwise)
 {
         return value ? value : otherwise;
 }
@@ -91,21 +91,21 @@ static const char *check(const struct srp_options *o)
 static void describe(struct srp_service *s, const struct srp_options *o)
 {
         s->port = (struct srp_port) {
-                .it_iu_max = or (o->it_iu, IT_IU),
+                .it_iu_max = given(o->it_iu, IT_IU),
                 .ti_iu_max = SRP_IU_OUT,
                 .formats = SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT,
-                .request_limit = or (o->request_limit, REQUEST_LIMIT),
-                .channels_max = or (o->channels, CHANNELS),
+                .request_limit = given(o->request_limit, REQUEST_LIMIT),
+                .channels_max = given(o->channels, CHANNELS),
         };
         memcpy(s->port.id, o->id, sizeof(s->port.id));
         s->port.immediate_max =
             o->no_immediate
                 ? 0
                 : (uint16_t)(s->port.it_iu_max < UINT16_MAX ? s->port.it_iu_max : UINT16_MAX);
-        s->device.max_transfer = or (o->max_transfer, MAX_TRANSFER);
+        s->device.max_transfer = given(o->max_transfer, MAX_TRANSFER);
         s->device.protocol = PROTOCOL_SRP;
         s->setup_timeout = SETUP_MS;
-        s->stall_timeout = or (o->stall_timeout, STALL_MS);
+        s->stall_timeout = given(o->stall_timeout, STALL_MS);
         s->trace = o->trace;
         s->quiet = o->quiet;
         s->base.busy_poll = o->busy_poll;
