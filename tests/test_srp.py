@@ -71,6 +71,15 @@ def test_verify_within_a_small_limit():
     host("verify", "--range", "1M", "--iodepth", 64, target=["limit=3"])
 
 
+def test_relogin():
+    """Who logs in again ends the channels that it had: the older ones say so, or are made again."""
+    target = [*LUNS, "relogin=300"]
+    said = host("verify", "--time", 5, "--range", "1M", target=target, status=3)
+    assert re.search(r"channel \d: target (has logged out \(reason 4\)|closed the connection)", said)
+    said = json.loads(host("verify", "--time", 2, "--range", "1M", "--reconnect", 10, "-i", 3, "-o", "json", target=target))
+    assert said["ok"] and said["reconnects"] >= 1 and said["passes"] > 1
+
+
 def test_perf():
     said = json.loads(host("perf", "--rw", "randrw", "--bs", "8k", "--iodepth", 8, "--time", "0.3", "-o", "json", target=LUNS))
     assert said["read"]["ios"] > 0 and said["write"]["ios"] > 0

@@ -85,6 +85,7 @@ const struct option_row srp_host_options[] = {
         { 0, "timeout", "MS", "timeout of the login and of each command in milliseconds (30000)", OPTION_NUMBER, HOST_WHERE, AT(timeout), .min = 1, .max = 86400000 },
         { 0, "waive", "RULE", "do not check this rule of targets; repeatable", OPTION_CALL, HOST_WHERE, .call = take_waive },
         { 0, "violate", "RULE", "break this rule of initiators; repeatable", OPTION_CALL, HOST_WHERE, .call = take_violate },
+        { 0, "reconnect", "SEC", "time in seconds for which lost channels are tried again (0: they are not)", OPTION_SECONDS, HOST_VERIFY, AT(reconnect), .max = 86400000 },
         { 'i', "channels", "N", "channels (login, verify: 4; perf: 1)", OPTION_NUMBER, SRP_CHANNELS, AT(channels), .min = 1, .max = 64 },
         { 0, "lun", "N", "logical unit (0)", OPTION_NUMBER, SRP_LUN, AT(lun), .max = LUN_MAX },
         { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, SRP_SLBA, AT(base.slba) },
@@ -139,6 +140,7 @@ int srp_args_params(const struct srp_args *a, unsigned channels, struct srp_para
                                    .it_iu = (uint32_t)a->it_iu,
                                    .immediate = !a->no_immediate,
                                    .timeout = (unsigned)a->timeout,
+                                   .reconnect = (unsigned)a->reconnect,
                                    .policy = a->policy,
                                    .verbs = a->verbs };
         memcpy(p->initiator, a->initiator, sizeof(p->initiator));

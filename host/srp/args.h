@@ -20,7 +20,7 @@ struct srp_args {
         struct host_args base; /* first */
         const char *traddr, *trsvcid, *form, *file;
         srp_port_id initiator, target;
-        uint64_t lun, channels, blocks, pattern, pieces, timeout, it_iu;
+        uint64_t lun, channels, blocks, pattern, pieces, timeout, it_iu, reconnect;
         bool no_immediate, patterned;
         struct rule_policy policy;
         struct verbs_provider *verbs; /* NULL: the machine's */

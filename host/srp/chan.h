@@ -19,6 +19,7 @@ struct srp_params {
         uint32_t it_iu;           /* longest IU that is asked for */
         bool immediate;           /* is asked for */
         unsigned timeout;         /* ms: of the login, and of each command */
+        unsigned reconnect;       /* ms: for which lost channels are tried again; 0: they are not */
         struct rule_policy policy;
         struct verbs_provider *verbs; /* NULL: the machine's */
 };

@@ -10,6 +10,7 @@
 
 enum {
         NAP_MS = 10,
+        REOPEN_US = 100000,
         TRIES = 8,       /* of a command that is told something else first */
         LIMITS_LEN = 64, /* of the page that has them */
         CAPACITY_LEN = 32,
@@ -18,9 +19,10 @@ enum {
 
 /* --- channels --------------------------------------------------------------------------------- */
 
-int srp_channels_open(struct srp_channels *s, const struct srp_params *p, struct host_error *e)
+static int open_all(struct srp_channels *s, struct host_error *e)
 {
-        *s = (struct srp_channels) { .params = *p };
+        const struct srp_params *p = &s->params;
+
         s->chan = calloc(p->channels, sizeof(*s->chan));
         if (!s->chan)
                 return host_fail(e, HOST_BROKEN, "%s", strerror(ENOMEM));
@@ -30,6 +32,25 @@ int srp_channels_open(struct srp_channels *s, const struct srp_params *p, struct
                         srp_channels_close(s, false);
                         return -1;
                 }
+        return 0;
+}
+
+int srp_channels_open(struct srp_channels *s, const struct srp_params *p, struct host_error *e)
+{
+        *s = (struct srp_channels) { .params = *p };
+        return open_all(s, e);
+}
+
+int srp_channels_reopen(struct srp_channels *s, struct host_error *e)
+{
+        uint64_t deadline = deadline_in(s->params.reconnect);
+
+        srp_channels_close(s, false);
+        while (open_all(s, e) < 0) {
+                if (ms_until(deadline) == 0)
+                        return -1;
+                loop_sleep_us(REOPEN_US);
+        }
         return 0;
 }
 

@@ -15,6 +15,8 @@ struct srp_channels {
 /* All channels of p->channels. 0; -1: e says why, and nothing is to be closed. */
 int srp_channels_open(struct srp_channels *s, const struct srp_params *p, struct host_error *e);
 void srp_channels_close(struct srp_channels *s, bool logout);
+/* All of them again, tried for params.reconnect; memory that was added is not known any more. */
+int srp_channels_reopen(struct srp_channels *s, struct host_error *e);
 
 /* Memory that the channel's commands can use, until it is closed; NULL: e says why. */
 void *srp_alloc(struct srp_chan *c, size_t len, struct host_error *e);

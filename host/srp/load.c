@@ -87,6 +87,11 @@ static void drop_memory(struct load *l, unsigned queue, const void *base)
         rdma_memory_drop(&chan_of(l, queue)->memory, base);
 }
 
+static int reconnect(struct load *l, struct host_error *e)
+{
+        return srp_channels_reopen(work_of(l)->all, e);
+}
+
 static void why_failed(const struct load *l, const struct load_io *io, struct host_error *e)
 {
         char what[100];
@@ -116,6 +121,7 @@ struct load srp_load(struct srp_work *w)
                 .drop_memory = drop_memory,
                 .why_failed = why_failed,
                 .why_lost = why_lost,
+                .reconnect = reconnect,
         };
 
         return (struct load) {
@@ -127,6 +133,7 @@ struct load srp_load(struct srp_work *w)
                 .blocks = w->disk.blocks,
                 .max_blocks = w->disk.max_blocks,
                 .timeout = w->all->params.timeout,
+                .reconnects = w->all->params.reconnect > 0,
                 .sinks = true,
         };
 }
