@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "host/srp/args.h"
+#include "pdu/io/loop.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "target/srp/srp_server.h"
 
