@@ -856,7 +856,7 @@ enum srp_verdict srp_target_received(struct srp_target *t, struct rdma_recv *rx)
                 t->limit--;
                 tell(t, SRP_HAS_REQUESTED, 0);
         }
-        if (t->stalled || (takes && !t->free))
+        if (takes && (t->stalled || !t->free))
                 stall(t, rx);
         else
                 take_iu(t, rx);

@@ -90,6 +90,27 @@ static void test_overrun(void **state)
         stop(&f);
 }
 
+/* A logout is not kept waiting by requests that are. */
+static void test_logout_behind_requests(void **state)
+{
+        static const struct srp_logout logout = { .opcode = SRP_I_LOGOUT };
+        struct srp_options waives = { .request_limit = 4 };
+        struct srp_peer *p;
+        struct fixture f;
+
+        (void)state;
+        rule_add(&waives.policy.waived, SRP_LIMIT_OVERRUN);
+        f = start_on(NULL, waives);
+        p = login(&f, (struct srp_peer_options) { 0 });
+        attend(p);
+        for (uint64_t tag = 0; tag < 6; tag++)
+                send_read(p, tag, SLOW);
+        peer_send(p, &logout, sizeof(logout));
+        assert_true(peer_closed(p));
+        peer_close(p);
+        stop(&f);
+}
+
 /* --- task attributes -------------------------------------------------------------------------- */
 
 static void send_attr(struct srp_peer *p, uint64_t tag, uint32_t lun, uint8_t attr)
@@ -347,6 +368,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_whole_limit),
                 cmocka_unit_test(test_overrun),
+                cmocka_unit_test(test_logout_behind_requests),
                 cmocka_unit_test(test_ordered),
                 cmocka_unit_test(test_abort_task),
                 cmocka_unit_test(test_what_cannot_be_managed),
