@@ -1,56 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "srp_target.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "spoil.h"
+#include "srp_target_own.h"
 
 enum { RESPONSE_DATA = 4 };
-
-struct list {
-        struct srp_command *first, **last;
-};
-
-/* An IU that the target sends of itself. */
-struct own_iu {
-        struct verbs_wr wr, again;
-        uint8_t *iu, in_line[SRP_IU_OUT];
-        unsigned out; /* work requests */
-        bool waits;   /* for the initiator's answer */
-        bool sent;
-};
-
-struct srp_target {
-        struct srp_target_config cfg;
-        struct srp_target_ops ops;
-        void *user;
-        const struct rule_set *waived, *violated; /* violated NULL: nothing is */
-        uint32_t imm_at;
-
-        struct srp_command *slots;
-        unsigned count;
-        void *own;
-        uint8_t *ius; /* registered; NULL: they go inline */
-        uint32_t ius_lkey;
-        struct srp_command *free;
-        struct srp_command *oldest, **newest;      /* outstanding */
-        struct list buffers, reads, sends;         /* wait */
-        struct rdma_recv *stalled, **stalled_last; /* wait for a slot */
-        struct verbs_wr *chain, **chain_last;
-        uint32_t wrs_out, reads_out; /* chained or posted, not completed */
-        unsigned executing;
-        unsigned ordered;     /* outstanding commands of that attribute */
-        uint32_t limit, owed; /* requests that may come; credits of what had no response */
-        struct own_iu credit, logout;
-        uint32_t reason; /* of the logout */
-        bool broken;     /* a work request failed: no more is posted, others may still be out */
-        bool leaves;     /* SRP_T_LOGOUT is due, or sent */
-        bool left;       /* SRP_I_LOGOUT came */
-        bool stopped, ended;
-        enum srp_rule fault;
-};
 
 const char *srp_step_name(enum srp_step s)
 {
@@ -69,59 +25,7 @@ const char *srp_step_name(enum srp_step s)
         return names[s];
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
-}
-
-static void tell(const struct srp_target *t, enum srp_happening what, int64_t value)
-{
-        if (t->ops.tell)
-                t->ops.tell(t->user, what, value);
-}
-
-static void enter(struct srp_command *c, enum srp_step step)
-{
-        c->step = step;
-        if (c->of->ops.stepped)
-                c->of->ops.stepped(c->of->user, c);
-}
-
-/* Nothing new is taken, and nothing is answered. */
-static bool gone(const struct srp_target *t)
-{
-        return t->broken || t->stopped || t->ended || t->left || t->leaves ||
-               t->fault != SRP_RULE_NONE;
-}
-
 /* --- lists ------------------------------------------------------------------------------------ */
-
-static void list_init(struct list *l)
-{
-        l->first = NULL;
-        l->last = &l->first;
-}
-
-static void wait_in(struct list *l, struct srp_command *c, enum srp_step step)
-{
-        c->next = NULL;
-        *l->last = c;
-        l->last = &c->next;
-        enter(c, step);
-}
-
-static void list_remove(struct list *l, const struct srp_command *c)
-{
-        struct srp_command **at = &l->first;
-
-        while (*at && *at != c)
-                at = &(*at)->next;
-        if (!*at)
-                return;
-        *at = c->next;
-        if (!*at)
-                l->last = at;
-}
 
 static void list_outstanding(struct srp_command *c)
 {
@@ -154,19 +58,6 @@ struct srp_command *srp_command_next(const struct srp_command *c)
 }
 
 /* --- work requests ---------------------------------------------------------------------------- */
-
-static uint32_t room(const struct srp_target *t)
-{
-        return t->cfg.send_wrs - t->wrs_out;
-}
-
-static void chain(struct srp_target *t, struct verbs_wr *wr)
-{
-        wr->next = NULL;
-        *t->chain_last = wr;
-        t->chain_last = &wr->next;
-        t->wrs_out++;
-}
 
 static void reset_chain(struct srp_target *t)
 {
@@ -201,14 +92,6 @@ static bool spoil(const struct srp_target *t, uint8_t *iu, uint32_t *n, bool sol
 
 /* --- a command's end -------------------------------------------------------------------------- */
 
-static void free_pieces(struct srp_command *c)
-{
-        if (c->piece != &c->one)
-                free(c->piece);
-        c->piece = &c->one;
-        c->pieces = c->asked = c->arrived = 0;
-}
-
 static void put_recv(struct srp_target *t, struct rdma_recv *rx)
 {
         t->ops.recv_put(t->user, rx);
@@ -221,7 +104,7 @@ static void release(struct srp_command *c)
         if (c->buffer)
                 t->ops.buffer_put(t->user, c->buffer, c->buffer_len);
         c->buffer = NULL;
-        free_pieces(c);
+        srp_data_free(c);
         enter(c, SRP_STEP_FREE);
         c->next = t->free;
         t->free = c;
@@ -244,8 +127,7 @@ static void retire(struct srp_command *c)
         c->rx = NULL;
 }
 
-/* Without a response; none of its work requests is out. */
-static void drop(struct srp_command *c)
+void srp_command_drop(struct srp_command *c)
 {
         c->of->owed++;
         retire(c);
@@ -261,7 +143,7 @@ void srp_command_check(struct srp_command *c, const struct scsi_sense *s)
         scsi_sense_put(c->sense, s);
 }
 
-static void refuse(struct srp_command *c, uint8_t key, uint16_t asc)
+void srp_command_refuse(struct srp_command *c, uint8_t key, uint16_t asc)
 {
         srp_command_check(c, &(struct scsi_sense) { .key = key, .asc = asc });
 }
@@ -372,12 +254,12 @@ static void prepare_writes(struct srp_command *c)
         }
 }
 
-static void answer(struct srp_command *c)
+void srp_command_answer(struct srp_command *c)
 {
         struct srp_target *t = c->of;
 
         if (gone(t) || c->aborted) {
-                drop(c);
+                srp_command_drop(c);
                 return;
         }
         if (c->out_len == 0)
@@ -403,12 +285,12 @@ static bool has_to_wait(const struct srp_command *c)
         return false;
 }
 
-static void execute(struct srp_command *c)
+void srp_command_execute(struct srp_command *c)
 {
         struct srp_target *t = c->of;
 
         if (gone(t) || c->aborted) { /* tasks end with their channel */
-                drop(c);
+                srp_command_drop(c);
                 return;
         }
         if (has_to_wait(c)) {
@@ -432,7 +314,7 @@ void srp_command_done(struct srp_command *c)
         assert(c->step == SRP_STEP_EXECUTING);
         tell(c->of, SRP_HAS_PUT, 0);
         c->of->executing--;
-        answer(c);
+        srp_command_answer(c);
 }
 
 /* Those whose turn has come; each may end, and with it others. */
@@ -444,243 +326,8 @@ static void take_turns(struct srp_target *t)
                 bool goes = c->step == SRP_STEP_TURN && !has_to_wait(c);
 
                 if (goes)
-                        execute(c);
+                        srp_command_execute(c);
                 c = goes ? t->oldest : c->later;
-        }
-}
-
-/* --- descriptors ------------------------------------------------------------------------------ */
-
-static const struct srp_data *data_of(const struct srp_command *c)
-{
-        return c->out_len > 0 ? &c->out : &c->in;
-}
-
-static uint32_t entries_of(const struct srp_data *d)
-{
-        return d->format == SRP_DIRECT     ? 1
-               : d->format == SRP_INDIRECT ? d->desc.len / SRP_DESC_LEN
-                                           : 0;
-}
-
-/* Not all of its table is in the IU. */
-static bool is_external(const struct srp_data *d)
-{
-        return d->format == SRP_INDIRECT && d->in_line < entries_of(d);
-}
-
-static struct srp_desc entry_at(const struct srp_command *c, const struct srp_data *d, uint32_t i)
-{
-        static const struct srp_data own_table;
-
-        if (d->format == SRP_DIRECT)
-                return d->desc;
-        return c->table ? srp_desc_at(c->table, &own_table, i)
-                        : srp_desc_at(c->rx->wr.sge[0].addr, d, i);
-}
-
-/* Bytes that it describes, as far as that is known before its table is there. */
-static uint32_t size_of(const struct srp_command *c, const struct srp_data *d)
-{
-        uint64_t sum = 0;
-
-        if (d->format == SRP_IMMEDIATE_DATA)
-                return d->data_at ? d->len : 0;
-        if (is_external(d))
-                return d->len;
-        for (uint32_t i = 0; i < entries_of(d); i++)
-                sum += entry_at(c, d, i).len;
-        return sum < d->len ? (uint32_t)sum : d->len;
-}
-
-/* How many entries the first n bytes have; 0: they have less, or one that cannot be. */
-static uint32_t entries_for(const struct srp_command *c, const struct srp_data *d, uint32_t n)
-{
-        uint32_t count = entries_of(d), i = 0;
-
-        for (; n > 0 && i < count; i++) {
-                struct srp_desc e = entry_at(c, d, i);
-
-                if (e.len > 0 && e.addr > UINT64_MAX - (e.len - 1))
-                        return 0;
-                n -= least(e.len, n);
-        }
-        return n == 0 ? i : 0;
-}
-
-/* One work request for each entry that some of the n bytes go to or come from. */
-static bool lay_out(struct srp_command *c, uint32_t n)
-{
-        const struct srp_data *d = data_of(c);
-        uint32_t entries = entries_for(c, d, n);
-        uint8_t *at = c->buffer;
-
-        free_pieces(c);
-        if (entries > 1)
-                c->piece = malloc(entries * sizeof(*c->piece));
-        if (!c->piece || entries == 0) {
-                c->piece = &c->one;
-                return n == 0;
-        }
-        for (uint32_t i = 0; i < entries; i++) {
-                struct srp_desc e = entry_at(c, d, i);
-                uint32_t len = least(e.len, n);
-
-                if (len == 0)
-                        continue;
-                c->piece[c->pieces++] = (struct verbs_wr) { .n_sge = 1,
-                                                            .sge = { { at, len, c->lkey } },
-                                                            .remote = e.addr,
-                                                            .rkey = e.key,
-                                                            .user = c };
-                at += len;
-                n -= len;
-        }
-        return true;
-}
-
-/* --- READs ------------------------------------------------------------------------------------ */
-
-/* False: there are some left that found no room. */
-static bool chain_reads(struct srp_command *c)
-{
-        struct srp_target *t = c->of;
-
-        for (; c->asked < c->pieces && room(t) > 0 && t->reads_out < t->cfg.reads; c->asked++) {
-                c->piece[c->asked].op = VERBS_READ;
-                c->piece[c->asked].flags = VERBS_SIGNALED;
-                t->reads_out++;
-                chain(t, &c->piece[c->asked]);
-        }
-        return c->asked == c->pieces;
-}
-
-static void read_pieces(struct srp_command *c)
-{
-        struct srp_target *t = c->of;
-
-        if (t->cfg.reads == 0) {
-                refuse(c, SCSI_ABORTED_COMMAND, SCSI_ASC_DATA_PHASE);
-                answer(c);
-                return;
-        }
-        if (!c->awaits)
-                tell(t, SRP_HAS_AWAITED, 0);
-        c->awaits = true;
-        if (!t->reads.first && chain_reads(c))
-                enter(c, SRP_STEP_READING);
-        else
-                wait_in(&t->reads, c, SRP_STEP_DATA);
-}
-
-static void read_table(struct srp_command *c)
-{
-        const struct srp_data *d = data_of(c);
-
-        c->reads_table = true;
-        c->pieces = 1;
-        c->piece[0] = (struct verbs_wr) { .n_sge = 1,
-                                          .sge = { { c->table, d->desc.len, c->lkey } },
-                                          .remote = d->desc.addr,
-                                          .rkey = d->desc.key,
-                                          .user = c };
-        read_pieces(c);
-}
-
-/* The descriptors are known. */
-static void transfer(struct srp_command *c)
-{
-        uint32_t n = c->out_len > 0 ? c->out_len : least(c->in_max, c->in_size);
-
-        if (!lay_out(c, n)) {
-                refuse(c, SCSI_ABORTED_COMMAND, SCSI_ASC_DATA_PHASE);
-                answer(c);
-        } else if (c->out_len > 0) {
-                read_pieces(c);
-        } else {
-                execute(c);
-        }
-}
-
-/* All that was asked for has come. */
-static void fetched(struct srp_command *c)
-{
-        if (c->aborted || gone(c->of)) {
-                drop(c);
-        } else if (c->reads_table) {
-                c->reads_table = false;
-                transfer(c);
-        } else {
-                c->done = c->out_len;
-                execute(c);
-        }
-}
-
-/* --- buffers ---------------------------------------------------------------------------------- */
-
-enum { ALIGN = 64 };
-
-/* Of its data and, after it, the table. */
-static uint32_t memory_for(const struct srp_command *c, uint32_t *table_at)
-{
-        const struct srp_data *d = data_of(c);
-        uint32_t len = c->out_len > 0 ? c->out_len : c->in_max;
-
-        *table_at = (len + ALIGN - 1) / ALIGN * ALIGN;
-        return is_external(d) ? *table_at + d->desc.len : len;
-}
-
-static bool get_buffer(struct srp_command *c)
-{
-        uint32_t table_at, len = memory_for(c, &table_at);
-
-        c->buffer = c->of->ops.buffer_get(c->of->user, len, &c->lkey);
-        if (!c->buffer)
-                return false;
-        c->buffer_len = len;
-        c->data = c->buffer;
-        c->table = is_external(data_of(c)) ? c->buffer + table_at : NULL;
-        return true;
-}
-
-static void go_with_buffer(struct srp_command *c)
-{
-        if (c->table)
-                read_table(c);
-        else
-                transfer(c);
-}
-
-void srp_target_feed(struct srp_target *t)
-{
-        struct srp_command *c;
-
-        while ((c = t->buffers.first) != NULL && !gone(t) && get_buffer(c)) {
-                list_remove(&t->buffers, c);
-                go_with_buffer(c);
-        }
-}
-
-/* Admitted: to its data, and then to the owner. */
-static void prepare(struct srp_command *c)
-{
-        const struct srp_data *d = data_of(c);
-        struct srp_target *t = c->of;
-
-        assert(c->out_len <= c->out_size);
-        if (c->out_len == 0 && c->in_max == 0) {
-                execute(c);
-        } else if (c->out_len > 0 && d->format == SRP_IMMEDIATE_DATA) {
-                c->data = (uint8_t *)c->rx->wr.sge[0].addr + d->data_at;
-                c->done = c->out_len;
-                execute(c);
-        } else if (is_external(d) && d->desc.len > SRP_TABLE_MAX) {
-                refuse(c, SCSI_ABORTED_COMMAND, SCSI_ASC_DATA_PHASE);
-                answer(c);
-        } else if (t->buffers.first || !get_buffer(c)) {
-                wait_in(&t->buffers, c, SRP_STEP_BUFFER);
-        } else {
-                go_with_buffer(c);
         }
 }
 
@@ -720,12 +367,12 @@ static void take_cmd(struct srp_target *t, struct rdma_recv *rx, const struct sr
         c->cdb_len = SCSI_CDB_LEN + parts.add_cdb_len;
         c->out = parts.out;
         c->in = parts.in;
-        c->out_size = size_of(c, &c->out);
-        c->in_size = size_of(c, &c->in);
+        c->out_size = srp_data_size(c, &c->out);
+        c->in_size = srp_data_size(c, &c->in);
         if (t->ops.admit(t->user, c))
-                prepare(c);
+                srp_data_prepare(c);
         else
-                answer(c);
+                srp_command_answer(c);
 }
 
 static void take_tsk_mgmt(struct srp_target *t, struct rdma_recv *rx, const struct srp_tsk_mgmt *m)
@@ -735,7 +382,7 @@ static void take_tsk_mgmt(struct srp_target *t, struct rdma_recv *rx, const stru
         c->function = m->function;
         c->task_tag = be64_get(m->task_tag);
         c->sol_not = m->sol_not;
-        execute(c);
+        srp_command_execute(c);
 }
 
 static void take_iu(struct srp_target *t, struct rdma_recv *rx)
@@ -933,7 +580,7 @@ static void go_on(struct srp_target *t)
 
         while ((c = t->sends.first) != NULL && !gone(t) && chain_answer(c))
                 list_remove(&t->sends, c);
-        while ((c = t->reads.first) != NULL && !gone(t) && chain_reads(c)) {
+        while ((c = t->reads.first) != NULL && !gone(t) && srp_data_ask(c)) {
                 list_remove(&t->reads, c);
                 enter(c, SRP_STEP_READING);
         }
@@ -961,7 +608,7 @@ static void arrived(struct srp_command *c)
                 list_remove(&t->reads, c);
         go_on(t);
         if (all)
-                fetched(c);
+                srp_data_came(c);
 }
 
 static bool own_completed(struct srp_target *t, struct own_iu *own, const struct verbs_wr *wr)
@@ -1028,20 +675,20 @@ void srp_command_abort(struct srp_command *c)
         switch (c->step) {
         case SRP_STEP_BUFFER:
                 list_remove(&t->buffers, c);
-                drop(c);
+                srp_command_drop(c);
                 break;
         case SRP_STEP_DATA:
                 list_remove(&t->reads, c);
                 enter(c, SRP_STEP_READING);
                 if (c->asked == c->arrived)
-                        drop(c);
+                        srp_command_drop(c);
                 break;
         case SRP_STEP_ROOM:
                 list_remove(&t->sends, c);
-                drop(c);
+                srp_command_drop(c);
                 break;
         case SRP_STEP_TURN:
-                drop(c);
+                srp_command_drop(c);
                 break;
         case SRP_STEP_FREE:
         case SRP_STEP_NEW:
