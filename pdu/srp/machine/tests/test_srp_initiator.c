@@ -198,12 +198,13 @@ static void test_each_form(void **state)
 
 static void test_memory_that_nobody_knows(void **state)
 {
+        static uint8_t unknown[512];
         struct srp_request_out r;
 
         (void)state;
         start();
-        r = request(SRP_OUT, 512);
-        r.data = &r;
+        r = request(SRP_OUT, sizeof(unknown));
+        r.data = unknown;
         assert_int_equal(srp_initiator_submit(w.i, &r), -1);
         assert_false(srp_initiator_wants_post(w.i));
         r.form = SRP_FORM_IMMEDIATE; /* needs none */
