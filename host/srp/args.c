@@ -12,28 +12,12 @@
 
 enum { IT_IU = 8260, LUN_MAX = 0x3fff };
 
-static int digit(char c)
-{
-        static const char digits[] = "0123456789abcdefABCDEF";
-        const char *at = c ? strchr(digits, c) : NULL;
-        int n = at ? (int)(at - digits) : -1;
-
-        return n > 15 ? n - 6 : n;
-}
-
 static bool take_id(srp_port_id id, const char *value, char *error, size_t size)
 {
-        bool ok = strlen(value) == 2 * sizeof(srp_port_id);
-
-        for (unsigned i = 0; ok && i < sizeof(srp_port_id); i++) {
-                int high = digit(value[2 * i]), low = digit(value[2 * i + 1]);
-
-                ok = high >= 0 && low >= 0;
-                id[i] = (uint8_t)(high << 4 | low);
-        }
-        if (!ok)
-                snprintf(error, size, "'%s' is not 32 hexadecimal digits", value);
-        return ok;
+        if (srp_port_id_read(id, value))
+                return true;
+        snprintf(error, size, "'%s' is not 32 hexadecimal digits", value);
+        return false;
 }
 
 static bool take_target(void *args, const char *value, char *error, size_t size)

@@ -45,7 +45,7 @@ static bool take_lun(void *args, const char *value, char *error, size_t size)
 
 static bool take_id(void *args, const char *value, char *error, size_t size)
 {
-        if (srp_config_id(options_of(args)->id, value))
+        if (srp_port_id_read(options_of(args)->id, value))
                 return true;
         snprintf(error, size, "'%s' is not 32 hexadecimal digits", value);
         return false;

@@ -17,28 +17,6 @@ struct section { /* what is read */
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-static int digit(char c)
-{
-        static const char digits[] = "0123456789abcdef";
-        const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c) : NULL;
-
-        return at ? (int)(at - digits) : -1;
-}
-
-bool srp_config_id(srp_port_id id, const char *text)
-{
-        if (strlen(text) != 2 * sizeof(srp_port_id))
-                return false;
-        for (unsigned i = 0; i < sizeof(srp_port_id); i++) {
-                int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-
-                if (high < 0 || low < 0)
-                        return false;
-                id[i] = (uint8_t)(high << 4 | low);
-        }
-        return true;
-}
-
 bool srp_config_lun(struct srp_options *o, uint32_t lun, const char *spec)
 {
         char *copy = lun < SCSI_UNITS ? strdup(spec) : NULL;
@@ -98,7 +76,7 @@ static bool take_id(struct reader *r, struct json_object *v, void *at)
 {
         const char *text = reader_text(r, v, 2 * sizeof(srp_port_id));
 
-        return text && (srp_config_id(at, text) ||
+        return text && (srp_port_id_read(at, text) ||
                         reader_complain(r, "'%s' is not 32 hexadecimal digits", text));
 }
 

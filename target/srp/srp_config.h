@@ -16,8 +16,6 @@
 /* Into o, whose strings it allocates. False: error names the place; srp_config_free() is to follow all the same. */
 bool srp_config_load(struct srp_options *o, const char *file, char *error, size_t size);
 void srp_config_free(struct srp_options *o);
-/* 32 hexadecimal digits; false: it is something else. */
-bool srp_config_id(srp_port_id id, const char *text);
 /* A copy of spec becomes that LUN's. False: out of memory, or the number is above 255. */
 bool srp_config_lun(struct srp_options *o, uint32_t lun, const char *spec);
 

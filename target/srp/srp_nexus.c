@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "srp_nexus.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +34,7 @@ static struct srp_nexus *new_nexus(struct srp_service *s, const struct srp_login
                 return NULL;
         memcpy(n->initiator, asked->initiator_port_id, sizeof(n->initiator));
         memcpy(n->target, asked->target_port_id, sizeof(n->target));
-        for (unsigned i = 0; i < sizeof(n->initiator); i++)
-                snprintf(n->name + 2 * i, 3, "%02x", n->initiator[i]);
+        srp_port_id_text(n->initiator, n->name);
         scsi_nexus_init(&n->scsi, &s->device);
         n->next = s->nexuses;
         s->nexuses = n;

@@ -11,9 +11,9 @@
 struct srp_nexus {
         struct srp_nexus *next;
         srp_port_id initiator, target;
-        char name[2 * sizeof(srp_port_id) + 1]; /* the initiator's, in hex */
-        struct srp_conn *channels;              /* that are not at their end */
-        unsigned refs;                          /* channels, also those */
+        char name[SRP_PORT_ID_TEXT]; /* the initiator's, in hex */
+        struct srp_conn *channels;   /* that are not at their end */
+        unsigned refs;               /* channels, also those */
         struct scsi_nexus scsi;
 };
 

@@ -42,11 +42,10 @@ struct srp_server {
 static bool open_unit(struct srp_service *s, uint32_t lun, const char *spec, char *error,
                       size_t size)
 {
-        char name[2 * sizeof(srp_port_id) + 1] = "";
+        char name[SRP_PORT_ID_TEXT];
         struct ns *ns;
 
-        for (unsigned i = 0; i < sizeof(srp_port_id); i++)
-                snprintf(name + 2 * i, 3, "%02x", s->port.id[i]);
+        srp_port_id_text(s->port.id, name);
         ns = ns_open(NULL, spec, name, lun + 1, error, size);
         if (!ns)
                 return false;

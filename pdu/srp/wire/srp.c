@@ -248,6 +248,39 @@ bool srp_login_likely(const void *p, size_t n)
                is_named(r.initiator_port_id) && is_named(r.target_port_id);
 }
 
+/* --- identifiers of ports --------------------------------------------------------------------- */
+
+static int digit(char c)
+{
+        static const char digits[] = "0123456789abcdefABCDEF";
+        const char *at = c ? strchr(digits, c) : NULL;
+        int n = at ? (int)(at - digits) : -1;
+
+        return n > 15 ? n - 6 : n;
+}
+
+bool srp_port_id_read(srp_port_id id, const char *text)
+{
+        bool ok = strlen(text) == SRP_PORT_ID_TEXT - 1;
+
+        for (unsigned i = 0; ok && i < sizeof(srp_port_id); i++) {
+                int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+
+                ok = high >= 0 && low >= 0;
+                if (ok)
+                        id[i] = (uint8_t)(high << 4 | low);
+        }
+        return ok;
+}
+
+void srp_port_id_text(const srp_port_id id, char text[SRP_PORT_ID_TEXT])
+{
+        struct text t = text_in(text, SRP_PORT_ID_TEXT);
+
+        for (unsigned i = 0; i < sizeof(srp_port_id); i++)
+                text_add(&t, "%02x", id[i]);
+}
+
 /* --- words ------------------------------------------------------------------------------------ */
 
 const char *srp_reject_name(uint32_t reason)

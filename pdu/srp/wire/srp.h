@@ -90,6 +90,10 @@ enum { SRP_CHECK_CONDITION = 2 }; /* a STATUS (SAM) */
 enum srp_format { SRP_NO_DATA, SRP_DIRECT, SRP_INDIRECT, SRP_IMMEDIATE_DATA, SRP_FORMATS };
 
 typedef uint8_t srp_port_id[16];
+enum { SRP_PORT_ID_TEXT = 2 * sizeof(srp_port_id) + 1 }; /* bytes as text, with the zero */
+/* Between an identifier and its 32 hexadecimal digits. False: the text is something else. */
+bool srp_port_id_read(srp_port_id id, const char *text);
+void srp_port_id_text(const srp_port_id id, char text[SRP_PORT_ID_TEXT]);
 
 struct srp_login_req {
         uint8_t opcode, rsvd1[7];

@@ -449,6 +449,23 @@ static void test_any_bytes(void **state)
         }
 }
 
+static void test_identifiers_of_ports(void **state)
+{
+        static const char *const wrong[] = { "", "12", "0002c90300a0b0c00002c90300a0b0c",
+                                             "0002c90300a0b0c00002c90300a0b0c0f",
+                                             "0002c90300a0b0c00002c90300a0b0cg" };
+        char said[SRP_PORT_ID_TEXT];
+        srp_port_id id;
+
+        (void)state;
+        assert_true(srp_port_id_read(id, "0002C90300a0b0c0fFFfc90300a0b0c1"));
+        assert_memory_equal(id, "\0\2\xc9\3\0\xa0\xb0\xc0\xff\xff\xc9\3\0\xa0\xb0\xc1", 16);
+        srp_port_id_text(id, said);
+        assert_string_equal(said, "0002c90300a0b0c0ffffc90300a0b0c1");
+        for (size_t i = 0; i < COUNT(wrong); i++)
+                assert_false(srp_port_id_read(id, wrong[i]));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -460,6 +477,7 @@ int main(void)
                 cmocka_unit_test(test_the_two_forms_of_a_login),
                 cmocka_unit_test(test_what_is_a_login_beyond_doubt),
                 cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_identifiers_of_ports),
                 cmocka_unit_test(test_parts_of_a_command),
                 cmocka_unit_test(test_immediate_data),
                 cmocka_unit_test(test_lun_and_cdb_in_words),
