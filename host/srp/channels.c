@@ -88,9 +88,11 @@ static int run(struct srp_chan *c, struct srp_request_out *r, struct host_error 
 
         r->done = on_done;
         r->user = &done;
-        if (!c->broken && srp_chan_submit(c, r) < 0)
+        if (!c->broken && srp_chan_submit(c, r) < 0) {
+                r->user = NULL;
                 return host_fail(e, HOST_BROKEN, "channel %u: the request limit is reached",
                                  c->number);
+        }
         while (!done && srp_chan_send(c) == 0) {
                 if (srp_chan_receive(c) != 0)
                         continue;
@@ -101,6 +103,7 @@ static int run(struct srp_chan *c, struct srp_request_out *r, struct host_error 
                         srp_chan_sleep(c, NAP_MS);
         }
         (void)srp_chan_send(c); /* answers to what came beside it */
+        r->user = NULL;         /* a channel that breaks ends what is outstanding */
         if (done && r->outcome == SRP_DONE)
                 return 0;
         *e = c->error;

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
         struct host_family family = srp_host_family;
         const struct host_family *const families[] = { &family, NULL };
         char error[300];
-        pthread_t other;
+        pthread_t other = pthread_self();
         int at = 1, code;
 
         for (; at < argc && strcmp(argv[at], "--") != 0; at++)
@@ -101,8 +101,8 @@ int main(int argc, char **argv)
                 return 2;
         }
         family.defaults = defaults;
-        if (relogin)
-                pthread_create(&other, NULL, log_in_again, NULL);
+        if (relogin && pthread_create(&other, NULL, log_in_again, NULL) != 0)
+                return 2;
         code = host_command(families, argc - at, argv + at);
         if (relogin)
                 pthread_join(other, NULL);
