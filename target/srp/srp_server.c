@@ -132,11 +132,19 @@ bool srp_service_init(struct srp_service *s, const struct srp_options *o, char *
         return open_units(s, o, error, size);
 }
 
-void srp_service_fini(struct srp_service *s)
+/* Its threads answer reactors: before these are gone. */
+static void close_units(struct srp_service *s)
 {
-        for (unsigned i = 0; i < SCSI_UNITS; i++)
+        for (unsigned i = 0; i < SCSI_UNITS; i++) {
                 if (s->device.unit[i])
                         ns_put(s->device.unit[i]);
+                s->device.unit[i] = NULL;
+        }
+}
+
+void srp_service_fini(struct srp_service *s)
+{
+        close_units(s);
         quota_fini(&s->base.of_address);
         pthread_mutex_destroy(&s->lock);
 }
@@ -207,6 +215,7 @@ void srp_server_stop(struct srp_server *s)
                 hurry_units(&s->service);
         }
         engine_drain(&s->engine);
+        close_units(&s->service);
         engine_fini(&s->engine);
         srp_service_fini(&s->service);
         free(s);
