@@ -87,9 +87,15 @@ static void drop_memory(struct load *l, unsigned queue, const void *base)
         rdma_memory_drop(&chan_of(l, queue)->memory, base);
 }
 
+/* The nexus may be a new one: what the unit has to tell it is taken first. */
 static int reconnect(struct load *l, struct host_error *e)
 {
-        return srp_channels_reopen(work_of(l)->all, e);
+        const struct srp_work *w = work_of(l);
+        struct srp_disk disk;
+
+        if (srp_channels_reopen(w->all, e) < 0)
+                return -1;
+        return srp_disk_open(&w->all->chan[0], scsi_lun_number(w->disk.lun), &disk, e);
 }
 
 static void why_failed(const struct load *l, const struct load_io *io, struct host_error *e)
