@@ -36,16 +36,16 @@ static const char *parse_line(char *line, char *comment, struct baseline_entry *
 {
         char *rest, *id = strtok_r(line, " \t\r", &rest);
         char *verdict = strtok_r(NULL, " \t\r", &rest);
-
+        char *when = verdict ? strtok_r(NULL, " \t\r", &rest) : NULL;
         enum verdict v = verdict ? word(verdict) : VERDICT_NONE;
 
         if (v == VERDICT_NONE)
                 return "the verdict after the id is not 'fail', 'lenient' or 'advice'";
-        if (strtok_r(NULL, " \t\r", &rest))
+        if (when && (strcmp(when, "sometimes") != 0 || strtok_r(NULL, " \t\r", &rest)))
                 return "unexpected text after id and verdict (a reason starts with '#')";
         if (strlen(id) >= sizeof(e->id))
                 return "the id is too long";
-        *e = (struct baseline_entry) { .verdict = v };
+        *e = (struct baseline_entry) { .verdict = v, .sometimes = when != NULL };
         snprintf(e->id, sizeof(e->id), "%s", id);
         snprintf(e->reason, sizeof(e->reason), "%s", comment ? trim(comment) : "");
         return NULL;
@@ -190,9 +190,11 @@ static bool passes(const struct result *r)
 }
 
 /* Outside of a strict run there is nothing to be said about a 'lenient' entry, and never about an
- * 'advice'. */
+ * 'advice', or one that is there by chance. */
 static bool judged(const struct baseline_entry *e, const struct run *run)
 {
+        if (e->sometimes)
+                return false;
         return e->verdict == VERDICT_FAIL || (e->verdict == VERDICT_LENIENT && run->strict);
 }
 

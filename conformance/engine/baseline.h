@@ -4,6 +4,7 @@
  *
  *      ID fail      # why, and where it is tracked
  *      ID lenient   # with --strict: the lenient outcome is known
+ *      ID fail sometimes      # likewise, but it is no news if it passes: it is there by chance
  *
  * where ID is a case's, or "noticed/RULE", or a glob; '#' starts a comment.
  */
@@ -15,6 +16,7 @@
 struct baseline_entry {
         char id[128];
         enum verdict verdict; /* VERDICT_FAIL, _LENIENT or _ADVICE */
+        bool sometimes;
         char reason[160];
         int line;
 };

@@ -935,6 +935,17 @@ def test_a_known_failure_that_passes(tmp_path):
     conform(TTAG, "--baseline", known, "--baseline-lax")
 
 
+def test_a_known_failure_that_is_there_by_chance(tmp_path):
+    known = tmp_path / "known.txt"
+    known.write_text(f"{TTAG} fail sometimes # a race\n")
+    assert "in the baseline" not in conform(TTAG, "--baseline", known).stdout
+    found, _ = results("--waive", "tcp/h2cdata/ttag", TTAG, "--baseline", known)
+    assert found[TTAG]["baseline"] == "listed" and found[TTAG]["baseline_reason"] == "a race"
+    for wrong in "fail always", "fail sometimes or not":
+        known.write_text(f"{TTAG} {wrong}\n")
+        assert "known.txt:1: unexpected text" in conform(TTAG, "--baseline", known, code=2).stderr
+
+
 def test_a_baseline_lists_what_exists(tmp_path):
     known = tmp_path / "known.txt"
     known.write_text(f"noticed/tcp/h2cdata/ttag fail\nprobe/identify fail\nrdma/* fail\n{TTAG}s fail\n")
