@@ -49,9 +49,9 @@ fio --name=ana --filename="$dev" --rw=randrw --bs=4k --size=32M --direct=1 --ioe
         --verify=crc32c --verify_fatal=1 --time_based --runtime="$1" --output-format=json \
         --output="$work/fio.json" &
 io=$!
-switches=0 to=0
+switches=0 to=0 began=${EPOCHREALTIME/./}
 while kill -0 "$io" 2>/dev/null; do
-        to=$((1 - to)) began=${EPOCHREALTIME/./}
+        to=$((1 - to))
         # First the old path closes: for a moment there is none, and I/O waits for the new one.
         case $((switches % 3)) in
         0) state "${ports[1 - to]}" inaccessible && state "${ports[to]}" optimized ;;
@@ -61,8 +61,9 @@ while kill -0 "$io" 2>/dev/null; do
         esac
         wait_for 60 path_is "${ports[to]}" optimized
         wait_for 60 path_is "${ports[1 - to]}" inaccessible
-        switches=$((switches + 1)) took=$((${EPOCHREALTIME/./} - began))
-        [ $took -ge 1000000 ] || sleep "$(printf 0.%06d $((1000000 - took)))" # the rest of the second
+        # The next one is due a second after this one was, however long the host took to follow.
+        switches=$((switches + 1)) left=$((began + switches * 1000000 - ${EPOCHREALTIME/./}))
+        [ $left -le 0 ] || sleep "$((left / 1000000)).$(printf %06d $((left % 1000000)))"
 done
 wait "$io"
 [ "$switches" -ge 3 ] # each way once, however slow the machine is
