@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "family.h"
+
+#include "rules.h"
+
+static const struct topic topics[] = {
+        { "doca/frame", "Frames of the control channel" },
+        { "doca/order", "The order of requests" },
+        { "doca/answer", "Responses" },
+        { "doca/error", "Error responses" },
+        { "doca/query", "Querying the storage" },
+        { "doca/init", "Initialising the storage" },
+        { "doca/connection", "RDMA connections" },
+        { "doca/io", "I/O messages" },
+        { "doca/data", "RDMA READ and RDMA WRITE" },
+        { NULL, NULL },
+};
+
+static const char *const transports[] = { "doca", NULL };
+
+const struct family doca_family = {
+        .name = "DOCA storage",
+        .rules = &doca_rules,
+        .topics = topics,
+        .transports = transports,
+        .parties = { "service", "target" },
+};
