@@ -10,6 +10,7 @@
 #include "host/srp/args.h"
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
+#include "target/doca/doca_server.h"
 #include "target/nvme/conn.h"
 #include "target/srp/srp_server.h"
 #ifdef NVMF_TOY
@@ -25,6 +26,7 @@ static const struct protocol {
 } protocols[] = {
         { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
         { &srp_target_family, &srp_host_family, NULL, &srp_capture },
+        { .target = &doca_target_family },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },
 #endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A DOCA target: one storage, and the reactors that serve it to clients, from its beginning to its end. Calls come from
+ * one thread that is not a reactor's.
+ */
+#ifndef NVMF_TARGET_DOCA_SERVER_H
+#define NVMF_TARGET_DOCA_SERVER_H
+
+#include "pdu/doca/wire/doca.h"
+
+struct verbs_provider;
+
+enum { DOCA_SERVER_LISTENS = 16 };
+
+struct doca_options {
+        struct doca_listen {
+                const char *traddr, *trsvcid; /* "0": any free port */
+        } listen[DOCA_SERVER_LISTENS];
+        unsigned listens;
+        const char *ns; /* specification (ns_open()); NULL: 64 MiB of memory */
+        const struct doca_dialect *dialect;
+        bool reference;               /* an error uses its stage up */
+        uint32_t cores, transactions; /* of a client at most; 0: 16; 1024 */
+        uint32_t max_transfer;        /* bytes of a request; 0: 4 MiB */
+        const char *device; /* address of the RDMA device; NULL: that of the control channel */
+        struct rule_policy policy;
+        unsigned reactors, busy_poll; /* 0: one; microseconds */
+        bool trace, quiet;
+        struct capture_writer *record; /* may be NULL */
+        struct verbs_provider *verbs;  /* NULL: the machine's, if it has one */
+};
+
+struct doca_server;
+struct target_family;
+
+extern const struct target_family doca_target_family;
+
+/* Serves from here on. NULL: error has one line. o need not stay, but its device. */
+struct doca_server *doca_server_start(const struct doca_options *o, char *error, size_t size);
+void doca_server_stop(struct doca_server *s);
+/* The port of the i-th place where it listens. */
+const char *doca_server_port(const struct doca_server *s, unsigned i);
+/* "": connections can be had; else why not. */
+const char *doca_server_no_rdma(const struct doca_server *s);
+
+#endif
