@@ -7,6 +7,7 @@
 #include "conformance/engine/family.h"
 #include "fuzz/nvme/templates.h"
 #include "host/cmd/command.h"
+#include "host/doca/command.h"
 #include "host/srp/args.h"
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
@@ -26,7 +27,7 @@ static const struct protocol {
 } protocols[] = {
         { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
         { &srp_target_family, &srp_host_family, NULL, &srp_capture },
-        { .target = &doca_target_family },
+        { .target = &doca_target_family, .host = &doca_host_family },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },
 #endif

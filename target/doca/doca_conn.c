@@ -399,6 +399,8 @@ static void settle(struct doca_conn *c)
 {
         bool said, over;
 
+        for (unsigned i = 0; i < c->n_workers; i++)
+                doca_worker_go_on(&c->workers[i]);
         go_on_waiting(c);
         if (c->machine.failed && !c->ending)
                 end(c, false);

@@ -489,12 +489,17 @@ static void post(struct doca_worker *w)
         post_chain(&w->ep[DOCA_IO_CONTROL]);
 }
 
+void doca_worker_go_on(struct doca_worker *w)
+{
+        take_waiting(w);
+        post(w);
+}
+
 static void settle(struct rdma_ep *e)
 {
         struct doca_worker *w = ep_of(e)->worker;
 
-        take_waiting(w);
-        post(w);
+        doca_worker_go_on(w);
         doca_conn_again(w->client);
 }
 
@@ -508,7 +513,6 @@ void doca_worker_sweep(struct doca_worker *w)
                 if (w->ep[role].made && e->life.state > LIFE_LIVE)
                         rdma_ep_expire(e, GONE_MS, e->dev->gone ? GONE_MS : DRAINING_MS);
         }
-        settle(&w->ep[DOCA_IO_CONTROL].ep);
 }
 
 /* Requests that wait for memory wait for nothing any more; receives are the chunk's. */

@@ -76,6 +76,8 @@ void doca_worker_close(struct doca_worker *w);
 bool doca_worker_is_over(const struct doca_worker *w);
 /* What it has of its device goes, before the device can: it is over. */
 void doca_worker_dismantle(struct doca_worker *w);
+/* Posts what is ready, and takes on what waited. */
+void doca_worker_go_on(struct doca_worker *w);
 /* Buffers came back; timers. */
 void doca_worker_feed(struct doca_worker *w);
 void doca_worker_sweep(struct doca_worker *w);
