@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Our target and our requester against the Python model of DOCA's storage protocol, which shares no code with them."""
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import threading
+
+import doca_model as doca
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+VERSIONS = ["2.10", "3.0", "3.1", "3.2", "3.3"]
+
+
+@pytest.fixture
+def target():
+    """Starts targets, which have to end well."""
+    running = []
+
+    def start(*args, version="3.2"):
+        process = subprocess.Popen([NVMFSPEC, "target", "-t", "doca", "-s", "0", "--dialect", version, *args],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        line = process.stdout.readline()
+        return int(re.match(r"listening on doca:127\.0\.0\.1:(\d+)", line)[1])
+
+    yield start
+    for process in running:
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+        process.stdout.close()
+        process.stderr.close()
+
+
+def init(channel, **fields):
+    fields = {"transactions": 4, "cores": 1, "blob": b"a library's", **fields}
+    if channel.version == "2.10":
+        del fields["cores"]
+        return channel.ask("configure_data_path", **fields)
+    return channel.ask("init_storage_request", **fields)
+
+
+# --- the target -----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_query(target, version):
+    channel = doca.Channel.to(target("--ns", "mem:3M,bs=4096", version=version), version)
+    m = channel.ask("query_storage_request")
+    assert (m["name"], m["total_size"], m["block_size"]) == ("query_storage_response", 3 << 20, 4096)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_as_far_as_a_foreign_blob(target, version):
+    """A real service: its memory is not known, its connections cannot be made, and it is told so."""
+    channel = doca.Channel.to(target(version=version), version)
+    if version != "2.10":
+        channel.ask("query_storage_request")
+    assert init(channel)["name"] == ("response" if version == "2.10" else "init_storage_response")
+    m = channel.ask("create_rdma_connection_request", role=doca.IO_DATA, blob=b"opaque")
+    assert m["name"] in ("response", "error_response") and m["result"] == doca.NOT_SUPPORTED
+    assert b"not a verbs blob, version 1" in m["blob"]
+
+
+def test_reference_stages(target):
+    """What fails has used its stage up: with foreign blobs a client comes to the end, without data."""
+    channel = doca.Channel.to(target("--reference"))
+    channel.ask("query_storage_request")
+    init(channel)
+    for role in (doca.IO_DATA, doca.IO_CONTROL):
+        assert channel.ask("create_rdma_connection_request", role=role, blob=b"x")["result"] == doca.NOT_SUPPORTED
+    assert channel.ask("start_storage_request")["name"] == "error_response"
+    assert channel.ask("stop_storage_request")["name"] == "stop_storage_response"
+    assert channel.ask("shutdown_request")["name"] == "shutdown_response"
+    assert channel.receive() is None
+
+
+@pytest.mark.parametrize("args, expected", [((), "init_storage_response"), (("--reference",), "error_response")])
+def test_init_tried_again(target, args, expected):
+    channel = doca.Channel.to(target("--cores", "1", *args))
+    channel.ask("query_storage_request")
+    assert init(channel, cores=2)["result"] == doca.INVALID_VALUE
+    assert init(channel)["name"] == expected
+
+
+def test_same_line_as_the_reference(target):
+    """Requests of any order: our target in reference mode and the model of the reference say the same."""
+    ours, its = socket.socketpair()
+    reference = doca.Reference(cores=1)
+    thread = threading.Thread(target=reference.serve, args=(doca.Channel(its),), daemon=True)
+    thread.start()
+    model, channel = doca.Channel(ours), doca.Channel.to(target("--reference", "--cores", "1"))
+    for name, fields in [("start_storage_request", {}), ("init_storage_request", {"transactions": 1, "cores": 5}),
+                         ("query_storage_request", {}), ("stop_storage_request", {}), ("shutdown_request", {})]:
+        a, b = model.ask(name, **fields), channel.ask(name, **fields)
+        assert (a["name"], a.get("result")) == (b["name"], b.get("result")), name
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("context, role", [(1, 0), (2, 0), (0xffffffff, 1), (0, 2)])
+def test_connections_that_are_none(target, context, role):
+    """Also the one beyond the last core, which the reference lets pass."""
+    channel = doca.Channel.to(target())
+    channel.ask("query_storage_request")
+    init(channel)
+    m = channel.ask("create_rdma_connection_request", context_idx=context, role=role, blob=b"x")
+    assert m["result"] == doca.INVALID_VALUE
+
+
+def test_blob_beyond_the_frame(target):
+    port = target()
+    channel = doca.Channel.to(port)
+    channel.ask("query_storage_request")
+    frame = doca.build("3.2", "init_storage_request", 7, 8, transactions=1, cores=1, blob=b"abcd")
+    channel.raw(frame[:24] + b"\xff\xff\xff\xff" + frame[28:])
+    m = channel.receive()
+    assert (m["name"], m["result"], m["message_id"]) == ("error_response", doca.INVALID_VALUE, 7)
+    assert init(channel)["name"] == "init_storage_response"
+
+
+@pytest.mark.parametrize("kind", [0, 2, 12, 13, 0xffffffff])
+def test_types_that_are_no_request(target, kind):
+    channel = doca.Channel.to(target())
+    channel.raw(doca.Framing3.pack(kind, 5, 6, b"" if kind != 0 else bytes(8)))
+    m = channel.receive()
+    assert (m["name"], m["result"], m["message_id"]) == ("error_response", doca.UNEXPECTED, 5)
+
+
+@pytest.mark.parametrize("size", [0, 11, 0x7fffffff, 0xffffffff])
+def test_sizes_that_are_none(target, size):
+    port = target()
+    channel = doca.Channel.to(port)
+    channel.raw(size.to_bytes(4, "big") + bytes(12))
+    assert channel.receive() is None
+    assert doca.Channel.to(port).ask("query_storage_request")["block_size"] == 512
+
+
+def test_byte_by_byte(target):
+    channel = doca.Channel.to(target())
+    channel.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in doca.build("3.2", "query_storage_request", 1, 2):
+        channel.raw(bytes([byte]))
+    assert channel.receive()["name"] == "query_storage_response"
+
+
+def test_all_at_once(target):
+    """Requests sent ahead are answered in order."""
+    channel = doca.Channel.to(target())
+    channel.raw(doca.build("3.2", "query_storage_request", 1, 1) +
+                doca.build("3.2", "init_storage_request", 2, 2, transactions=1, cores=1, blob=bytes(40000)) +
+                doca.build("3.2", "stop_storage_request", 3, 3))
+    answers = [channel.receive() for _ in range(3)]
+    assert [m["message_id"] for m in answers] == [1, 2, 3]
+    assert answers[2]["result"] == doca.UNEXPECTED
+
+
+def test_clients_in_turn_and_at_once(target):
+    port = target()
+    clients = [doca.Channel.to(port) for _ in range(5)]
+    for client in reversed(clients):
+        assert client.ask("query_storage_request")["block_size"] == 512
+        client.close()
+    assert doca.Channel.to(port).ask("query_storage_request")["block_size"] == 512
+
+
+@pytest.mark.parametrize("rule, sees", [
+    ("doca/answer/message-id", lambda m: m["message_id"] != 1),
+    ("doca/answer/correlation-id", lambda m: m["correlation_id"] != 2),
+    ("doca/query/size", lambda m: m["total_size"] % m["block_size"]),
+    ("doca/frame/trailing-target", lambda m: m["trailing"])])
+def test_violations(target, rule, sees):
+    channel = doca.Channel.to(target("--violate", rule))
+    channel.send("query_storage_request", message_id=1, correlation_id=2)
+    assert sees(channel.receive())
+
+
+@pytest.mark.parametrize("rule", ["doca/frame/payload-target", "doca/frame/type-target", "doca/frame/size-target"])
+def test_violations_that_cannot_be_read(target, rule):
+    channel = doca.Channel.to(target("--violate", rule))
+    channel.send("query_storage_request")
+    with pytest.raises(doca.Malformed):
+        channel.receive()
+
+
+def test_waived(target):
+    channel = doca.Channel.to(target("--waive", "doca/order/stage"))
+    assert channel.ask("stop_storage_request")["name"] == "stop_storage_response"
+
+
+def test_options():
+    def error(*args):
+        done = subprocess.run([NVMFSPEC, "target", "-t", "doca", *args], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2
+        return done.stderr
+
+    assert "does/not/exist" in error("--violate", "does/not/exist")
+    assert "doca/order/stage" in error("--violate", "doca/order/stage")  # it binds services
+    assert "--dialect" in error("--dialect", "2.9")
+    assert "--pcap" in error("--pcap", "x.pcapng")
+
+
+# --- the requester --------------------------------------------------------------------------------
+
+def served(reference, prepare=lambda channel: None):
+    """The port of a model of the reference that takes one client."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run():
+        sock, _ = listener.accept()
+        channel = doca.Channel(sock, reference.version)
+        prepare(channel)
+        try:
+            reference.serve(channel)
+        except (ConnectionError, BrokenPipeError):
+            pass
+        channel.close()
+
+    threading.Thread(target=run, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def host(port, *args, code=0, sub="query"):
+    done = subprocess.run([NVMFSPEC, "host", sub, "-t", "doca", "-a", "127.0.0.1", "-s", str(port), *args],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_host_query(version):
+    port = served(doca.Reference(version, total=5 << 20, block=4096))
+    out = json.loads(host(port, "--dialect", version, "-o", "json"))
+    assert (out["total_size"], out["block_size"], out["blocks"]) == (5 << 20, 4096, 1280)
+
+
+@pytest.mark.parametrize("change, rule", [
+    ({"message_id": 77}, "doca/answer/message-id"), ({"correlation_id": 77}, "doca/answer/correlation-id")])
+def test_host_sees_wrong_ids(change, rule):
+    def prepare(channel):
+        send = channel.send
+        channel.send = lambda name, **fields: send(name, **{**fields, **change})
+
+    assert rule in host(served(doca.Reference(), prepare), code=3)
+
+
+def test_host_sees_a_wrong_type():
+    def prepare(channel):
+        send = channel.send
+        channel.send = lambda name, **fields: send("stop_storage_response", message_id=fields["message_id"],
+                                                   correlation_id=fields["correlation_id"])
+
+    assert "doca/answer/type" in host(served(doca.Reference(), prepare), code=3)
+
+
+def test_host_sees_a_wrong_size():
+    assert "doca/query/size" in host(served(doca.Reference(total=1000)), code=3)
+
+
+def test_host_is_refused():
+    port = served(doca.Reference())
+    err = host(port, "--violate", "doca/frame/type-service", code=3)  # the model's parser gives up
+    assert "query_storage_request" in err
+
+
+def test_host_timeout():
+    listener = socket.create_server(("127.0.0.1", 0))
+    assert "no response within 300 ms" in host(listener.getsockname()[1], "--timeout", "300", code=3)
+
+
+def test_host_no_target():
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    listener.close()
+    assert host(port, code=3)
+    assert "2.10 has no query" in host(served(doca.Reference()), "--dialect", "2.10", code=2)
+
+
+def test_host_against_our_target(target):
+    port = target("--ns", "mem:2M")
+    assert json.loads(host(port, "-o", "json"))["total_size"] == 2 << 20
