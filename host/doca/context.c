@@ -82,6 +82,8 @@ static void take_result(struct doca_context *c, struct rdma_recv *rx)
         doca_flow_says(c->flow, PARTY_CONTROLLER, rx->wr.sge[0].addr, rx->bytes, &io, &found);
         rx->wr.next = c->to_post;
         c->to_post = &rx->wr;
+        rule_each_in (&found, id)
+                rule_add(&c->session->found, id);
         rule = fault(c, &found);
         if (rule != DOCA_RULE_NONE) {
                 (void)doca_context_break(c, "context %u: target broke %s (%s)", c->number,

@@ -224,14 +224,26 @@ static void run_init(struct doca_conn *c, const struct doca_msg *m)
         }
 }
 
+static bool overlooks(const struct doca_conn *c, enum doca_rule rule)
+{
+        return rule_in(&doca_shared_of_conn(c)->policy.waived, rule);
+}
+
 static void run_create(struct doca_conn *c, const struct doca_msg *m)
 {
         struct doca_msg rsp = { .kind = DOCA_CREATE_RSP, .context = m->context, .role = m->role };
         uint8_t blob[DOCA_END_BLOB];
+        uint64_t context, role;
         struct doca_end peer, own;
         const char *why;
 
-        if (m->context >= c->n_workers || m->role >= DOCA_ROLES) {
+        if (c->n_workers == 0) {
+                REFUSE(c, DOCA_ERROR_BAD_STATE, "the storage is not initialised");
+                return;
+        }
+        context = overlooks(c, DOCA_CONTEXT) ? m->context % c->n_workers : m->context;
+        role = overlooks(c, DOCA_ROLE) ? m->role % DOCA_ROLES : m->role;
+        if (context >= c->n_workers || role >= DOCA_ROLES) {
                 REFUSE(c, DOCA_ERROR_INVALID_VALUE,
                        "there is no context %" PRIu64 " with role %" PRIu64, m->context, m->role);
                 return;
@@ -243,7 +255,7 @@ static void run_create(struct doca_conn *c, const struct doca_msg *m)
                        m->data.len);
                 return;
         }
-        why = doca_worker_create(&c->workers[m->context], (enum doca_role)m->role, &peer, &own);
+        why = doca_worker_create(&c->workers[context], (enum doca_role)role, &peer, &own);
         if (why) {
                 REFUSE(c, DOCA_ERROR_INITIALIZATION, "context %" PRIu64 ", %s: %s", m->context,
                        doca_role_name(m->role), why);
@@ -297,8 +309,7 @@ static void run(void *user, const struct doca_msg *m)
         if (runs[m->kind])
                 runs[m->kind](c, m);
         else
-                REFUSE(c, DOCA_ERROR_UNEXPECTED, "%s is not a request",
-                       doca_msg_name(c->machine.control.dialect, m));
+                doca_conn_trace(c, "type %" PRIu32 " is overlooked", m->type);
 }
 
 void doca_conn_stopped(struct doca_conn *c)

@@ -65,12 +65,12 @@ static void say(struct doca_target *t, struct doca_msg *m)
 
 /* --- in ----------------------------------------------------------------------------------------- */
 
-/* Of the rules that are broken, the first whose reaction is not to go on. */
+/* Of the rules that are broken, the first that is not overlooked. What is to be tolerated is refused by who violates the
+ * rule. */
 static enum doca_rule reason(const struct doca_target *t, const struct rule_set *found)
 {
         rule_each_in (found, id)
-                if (!rule_in(&t->policy->waived, id) &&
-                    doca_rule_get(id)->reaction != REACT_TOLERATE)
+                if (doca_is_refused(t->policy, (enum doca_rule)id))
                         return (enum doca_rule)id;
         return DOCA_RULE_NONE;
 }
@@ -112,6 +112,17 @@ static void take(struct doca_target *t, size_t n)
                 t->ops->run(t->user, &t->request);
 }
 
+/* Where no frame can begin: who overlooks it goes on after the header. */
+static void take_bad_size(struct doca_target *t)
+{
+        size_t have = doca_buffer_len(&t->in), header = t->control.dialect->frame.header;
+
+        if (rule_in(&t->policy->waived, DOCA_SIZE_S))
+                doca_buffer_drop(&t->in, have < header ? have : header);
+        else
+                fail(t, DOCA_SIZE_S);
+}
+
 static void pump(struct doca_target *t)
 {
         size_t n;
@@ -127,7 +138,7 @@ static void pump(struct doca_target *t)
                 if (next == DOCA_FRAME_WHOLE)
                         take(t, n);
                 else
-                        fail(t, DOCA_SIZE_S);
+                        take_bad_size(t);
         }
         t->pumping = false;
 }

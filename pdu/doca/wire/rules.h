@@ -30,4 +30,10 @@ static inline const struct rule *doca_rule_get(unsigned id)
         return rulebook_get(&doca_rules, id);
 }
 
+/* Whether who has this policy refuses a message that breaks the rule: a rule with a reaction that is not waived, and of
+ * those whose reaction is to go on the ones that are violated. */
+bool doca_is_refused(const struct rule_policy *policy, enum doca_rule rule);
+/* The code of the refusal: DOCA_ERROR_*. */
+uint16_t doca_refusal(enum doca_rule rule);
+
 #endif
