@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "conformance/conform.h"
+#include "conformance/doca/doca_peer.h"
 #include "conformance/engine/family.h"
 #include "fuzz/nvme/templates.h"
 #include "host/cmd/command.h"
@@ -27,7 +28,7 @@ static const struct protocol {
 } protocols[] = {
         { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
         { &srp_target_family, &srp_host_family, NULL, &srp_capture },
-        { .target = &doca_target_family, .host = &doca_host_family },
+        { .target = &doca_target_family, .host = &doca_host_family, .conform = &doca_conform },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },
 #endif

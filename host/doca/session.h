@@ -75,6 +75,7 @@ struct doca_session {
         uint32_t block_size;
         struct doca_context *contexts; /* params->cores */
         unsigned n_contexts;
+        struct rule_set found;  /* what the target\'s I/O messages broke */
         unsigned polls;         /* that found nothing */
         bool slept;             /* since the last one */
         uint32_t failed_result; /* of the last request that failed */

@@ -403,12 +403,26 @@ void doca_worker_feed(struct doca_worker *w)
 
 static void sent(struct doca_slot *s, bool ok)
 {
-        if (ok && s->early) {
-                s->early = false;
-                transfer(s, VERBS_WRITE);
+        struct doca_worker *w = s->worker;
+
+        if (!ok || !s->early) {
+                slot_free(s);
                 return;
         }
-        slot_free(s);
+        s->next = w->late;
+        w->late = s;
+}
+
+/* Its result went before it, and long before. */
+static void send_late_data(struct doca_worker *w)
+{
+        struct doca_slot *s = w->late, *next;
+
+        w->late = NULL;
+        for (; s; s = next) {
+                next = s->next;
+                transfer(s, VERBS_WRITE);
+        }
 }
 
 static void transferred(struct doca_slot *s, bool ok)
@@ -516,6 +530,7 @@ void doca_worker_sweep(struct doca_worker *w)
                 if (w->ep[role].made && e->life.state > LIFE_LIVE)
                         rdma_ep_expire(e, GONE_MS, e->dev->gone ? GONE_MS : DRAINING_MS);
         }
+        send_late_data(w);
 }
 
 /* Requests that wait for memory wait for nothing any more; receives are the chunk's. */

@@ -46,6 +46,7 @@ struct doca_worker {
         struct verbs_wr *to_post;                  /* of them */
         struct rdma_recv *waiting, **waiting_last; /* no slot was free */
         struct doca_slot *slots, *free, *hungry, **hungry_last;
+        struct doca_slot *late; /* whose data follows their result, on purpose */
         uint32_t n_slots;
         uint8_t *messages; /* of the slots */
         uint32_t message_key;

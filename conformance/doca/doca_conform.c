@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance/engine/option_rows.h"
+#include "doca_words.h"
+#include "pdu/doca/wire/family.h"
+#include "pdu/io/verbs/verbs_memory.h"
+#include "pdu/io/verbs/verbs_rdma.h"
+#include "target/doca/doca_server.h"
+
+struct doca_conform_args {
+        struct options o; /* first */
+        struct doca_peer peer;
+        const char *dialect, *ns;
+        bool reference;
+};
+#define OPTION_ARGS struct doca_conform_args
+
+static bool take_waive(void *args, const char *value, char *error, size_t size)
+{
+        return option_rule_of(&doca_rules, &((struct options *)args)->policy.waived, PARTY_HOST,
+                              value, error, size);
+}
+
+static bool take_violate(void *args, const char *value, char *error, size_t size)
+{
+        return option_rule_of(&doca_rules, &((struct options *)args)->policy.violated,
+                              PARTY_CONTROLLER, value, error, size);
+}
+
+/* clang-format off */
+static const struct option_row rows[] = {
+        CHOICE(0, "dialect", "VERSION", dialect, DOCA_DIALECT_NAMES, "release of DOCA whose messages the target speaks, which nothing on the wire tells (3.2)", TARGET),
+        STRING(0, "device", "ADDR", peer.device, "address of our RDMA device (that of the control channel)", TARGET),
+        FLAG(0, "allow-write", peer.may_write, "cases may write to the storage", TARGET),
+        STRING(0, "ns", "SPEC", ns, "its storage (mem:4M)", EMBEDDED),
+        FLAG(0, "reference", reference, "it is as NVIDIA's: a request that fails has used its stage up", EMBEDDED),
+        CALL(0, "waive", "RULE", take_waive, "it does not check this rule of services; repeatable", EMBEDDED),
+        CALL(0, "violate", "RULE", take_violate, "it breaks this rule of targets; repeatable", EMBEDDED),
+        { 0 },
+};
+/* clang-format on */
+
+static int check(struct options *o)
+{
+        struct doca_conform_args *a = (struct doca_conform_args *)(void *)o;
+
+        o->suite.peer = &a->peer;
+        a->peer.dialect = doca_dialect_named(a->dialect ? a->dialect : "3.2");
+        if (o->suite.role == ROLE_HOST)
+                return options_wrong("DOCA: services are not judged, only targets");
+        return 0;
+}
+
+/* --- who is tested ------------------------------------------------------------------------------ */
+
+struct started {
+        struct doca_peer peer;      /* what is found out stays in it */
+        struct doca_server *server; /* NULL: it is somebody else's */
+        struct verbs_provider *memory;
+};
+
+static bool start_embedded(struct started *st, const struct doca_conform_args *a,
+                           const struct rule_policy *policy, char *error, size_t size)
+{
+        struct doca_options o = { .listen = { { "127.0.0.1", "0" } },
+                                  .listens = 1,
+                                  .ns = a->ns ? a->ns : "mem:4M",
+                                  .dialect = a->peer.dialect,
+                                  .reference = a->reference,
+                                  .policy = *policy,
+                                  .reactors = 1,
+                                  .quiet = true };
+
+        st->memory = o.verbs = verbs_memory_new(NULL);
+        if (!st->memory) {
+                snprintf(error, size, "out of memory");
+                return false;
+        }
+        st->server = doca_server_start(&o, error, size);
+        return st->server;
+}
+
+static void stop(void *started)
+{
+        struct started *st = started;
+
+        if (st->server)
+                doca_server_stop(st->server);
+        if (st->memory)
+                verbs_memory_free(st->memory);
+        free(st);
+}
+
+static void reach(struct started *st, struct suite *s)
+{
+        if (st->server) {
+                s->traddr = "127.0.0.1";
+                s->trsvcid = doca_server_port(st->server, 0);
+                s->verbs = st->memory;
+                st->peer.may_write = true;
+                return;
+        }
+        if (!s->trsvcid)
+                s->trsvcid = "4421";
+        s->verbs = verbs_rdma(st->peer.no_rdma, sizeof(st->peer.no_rdma));
+}
+
+static void *start(const struct options *o, const struct rule_policy *policy, struct suite *s,
+                   char *error, size_t size)
+{
+        const struct doca_conform_args *a = (const struct doca_conform_args *)(const void *)o;
+        struct started *st = calloc(1, sizeof(*st));
+
+        snprintf(error, size, "out of memory");
+        if (!st)
+                return NULL;
+        st->peer = *(const struct doca_peer *)s->peer;
+        if (s->embedded && !start_embedded(st, a, policy, error, size)) {
+                stop(st);
+                return NULL;
+        }
+        s->peer = &st->peer;
+        reach(st, s);
+        return st;
+}
+
+/* --- what it can do ----------------------------------------------------------------------------- */
+
+static void ask_size(struct t *t)
+{
+        ask_first(connect_channel(t));
+}
+
+static const struct test_case first_look = { .id = "probe",
+                                             .rules = RULES(RULE_NONE),
+                                             .says = "The target answers the first request",
+                                             .run = ask_size,
+                                             .family = &doca_conform };
+
+/* Its own exchange: the words keep no size. */
+static bool probe(struct suite *s, struct probed *p, char *error, size_t size)
+{
+        struct result r = { .id = "probe" };
+        struct doca_peer *peer = s->peer;
+        struct doca_params params = { .traddr = s->traddr,
+                                      .trsvcid = s->trsvcid,
+                                      .dialect = peer->dialect,
+                                      .timeout = 5000,
+                                      .storage = DOCA_RANGE_BYTES };
+        struct doca_session session;
+        struct host_error e = { 0 };
+
+        p->count = 0;
+        t_once(s, &first_look, &r, UINT32_MAX);
+        snprintf(error, size, "%s", r.seen);
+        if (r.verdict == VERDICT_ERROR)
+                return false;
+        if (doca_session_open(&session, &params, &e) == 0) {
+                peer->total_size = session.total_size;
+                peer->block_size = session.block_size;
+                (void)doca_session_close(&session, false, NULL);
+        }
+        return true;
+}
+
+static void describe(const struct suite *s, struct run *run)
+{
+        const struct doca_peer *p = s->peer;
+
+        snprintf(run->target, sizeof(run->target), "doca:%s:%s%s", s->traddr, s->trsvcid,
+                 s->embedded ? "  (embedded)" : "");
+        snprintf(run->abilities, sizeof(run->abilities),
+                 "DOCA %s, %llu bytes in blocks of %llu%s%s", p->dialect->name,
+                 (unsigned long long)p->total_size, (unsigned long long)p->block_size,
+                 p->no_rdma[0] ? "; no data path: " : "", p->no_rdma);
+}
+
+static const struct test_case *liveness(const struct suite *s)
+{
+        (void)s;
+        return &first_look;
+}
+
+static const char *why_not(const struct suite *s, const struct test_case *c, bool range)
+{
+        const struct doca_peer *p = s->peer;
+
+        if (c->needs && !p->dialect->has_context)
+                return "2.10 has no such message";
+        if (!c->writes)
+                return NULL;
+        if (!p->may_write)
+                return "this case writes: --allow-write permits that";
+        return range ? NULL : "the storage is too small";
+}
+
+static const char *const needs[] = { "messages of 3.0 and later", "" };
+
+static void outcome(const struct rule *r, const struct outcome *o, char *buf, size_t size)
+{
+        (void)r;
+        snprintf(buf, size, "%s (%u)", doca_error_name(o->code), o->code);
+}
+
+const struct conform_family doca_conform = {
+        .family = &doca_family,
+        .options = rows,
+        .args_size = sizeof(struct doca_conform_args),
+        .intro = "-t doca judges a target of NVIDIA's DOCA storage protocol. Cases with a data "
+                 "path need one that "
+                 "connects our own blobs (verbs blob, version 1): none of NVIDIA's does.\n",
+        .check = check,
+        .start = start,
+        .stop = stop,
+        .probe = probe,
+        .describe = describe,
+        .liveness = liveness,
+        .needs = needs,
+        .why_not = why_not,
+        .ranges = doca_ranges,
+        .begin = doca_world_begin,
+        .end = doca_world_end,
+        .fields = doca_words_fields,
+        .outcome = outcome,
+};

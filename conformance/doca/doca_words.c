@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "doca_words.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pdu/doca/machine/control.h"
+#include "pdu/doca/machine/frames.h"
+#include "pdu/doca/machine/spoil.h"
+#include "pdu/doca/wire/blob.h"
+#include "pdu/io/loop.h"
+#include "pdu/io/stream.h"
+
+enum { WAIT_MS = 5000, READ_BYTES = 16 << 10, ANY_QPN = 0x4d5e6f };
+
+struct channel {
+        struct channel *next;
+        struct t *t;
+        unsigned number;
+        struct stream stream;
+        struct doca_control control;
+        struct doca_buffer in;
+        size_t taken;
+        uint32_t next_id;
+};
+
+struct world {
+        struct channel *channels;
+        struct doca_session session;
+        struct doca_params params;
+        bool has_session;
+};
+
+static struct world *world(const struct t *t)
+{
+        return t->world;
+}
+
+static const struct doca_dialect *dialect(const struct t *t)
+{
+        return peer_of_case(t)->dialect;
+}
+
+void doca_world_begin(struct t *t)
+{
+        t->world = calloc(1, sizeof(struct world));
+        if (!t->world)
+                broke(t, "out of memory");
+}
+
+void doca_world_end(struct t *t)
+{
+        struct world *w = t->world;
+
+        if (!w)
+                return;
+        for (struct channel *c = w->channels, *next; c; c = next) {
+                next = c->next;
+                stream_close(&c->stream, false);
+                doca_buffer_free(&c->in);
+                free(c);
+        }
+        if (w->has_session)
+                (void)doca_session_close(&w->session, true, NULL);
+        free(w);
+        t->world = NULL;
+}
+
+/* --- saying ------------------------------------------------------------------------------------- */
+
+struct channel *connect_channel(struct t *t)
+{
+        struct channel *c = calloc(1, sizeof(*c));
+        char error[NET_ERROR];
+
+        if (!c)
+                broke(t, "out of memory");
+        c->t = t;
+        c->number = ++t->connections;
+        c->next_id = 1;
+        c->next = world(t)->channels;
+        world(t)->channels = c;
+        doca_control_init(&c->control, dialect(t), DOCA_UNSURE);
+        if (stream_connect(&c->stream, t->suite->traddr, t->suite->trsvcid,
+                           (unsigned)t_scaled(t, WAIT_MS), error, sizeof(error)) < 0)
+                broke(t, "%s", error);
+        stream_record(&c->stream, t->suite->record, PARTY_HOST);
+        exchange_event(&t->log, c->number, "connected");
+        return c;
+}
+
+/* How a header reads: the dialect's number, from 1. */
+static void show(struct channel *c, bool sent, const struct doca_msg *m, const void *frame,
+                 size_t n)
+{
+        char line[EXCHANGE_LINE];
+        struct text text = text_in(line, sizeof(line));
+
+        doca_msg_line(&text, dialect(c->t), m);
+        exchange_header(&c->t->log, c->number, sent, (uint8_t)(dialect(c->t)->version + 1), frame,
+                        n, line);
+}
+
+void doca_words_fields(const struct exchange_line *l, char *buf, size_t size)
+{
+        const struct doca_dialect *d = doca_dialect((enum doca_version)(l->kind - 1));
+        enum party sender = l->way == '>' ? PARTY_HOST : PARTY_CONTROLLER;
+        struct text_lines lines = { .text = text_in(buf, size) };
+        struct describe to = text_describer(&lines);
+        struct rule_set unused = { 0 };
+        struct doca_msg m;
+
+        (void)doca_msg_read(d, l->header, sizeof(l->header), sender, &m, &unused);
+        doca_msg_describe(&to, d, &m);
+}
+
+void say_bytes(struct channel *c, const void *p, size_t n)
+{
+        struct stream_hand hand = { .deadline = t_deadline(c->t, WAIT_MS) };
+
+        c->t->negative |= c->t->rule != DOCA_RULE_NONE;
+        exchange_bytes(&c->t->log, c->number, true, p, n);
+        if (stream_send(&c->stream, p, n, &hand) == 0)
+                broke_if_over(c->t);
+}
+
+static void say_spoilt(struct channel *c, struct doca_msg m, const struct rule_set *violated)
+{
+        struct rule_set own = { 0 };
+        uint8_t frame[1024];
+        size_t n;
+
+        m.message_id = c->next_id;
+        m.correlation_id = 0x100 + c->next_id++;
+        (void)doca_spoil_msg(violated, dialect(c->t), &m);
+        n = doca_msg_write(dialect(c->t), &m, frame, sizeof(frame) - DOCA_SPOIL_ROOM);
+        if (n == 0 || n > sizeof(frame) - DOCA_SPOIL_ROOM)
+                broke(c->t, "a message of %zu bytes", n);
+        (void)doca_spoil_frame(violated, dialect(c->t), frame, &n);
+        show(c, true, &m, frame, n);
+        doca_control_says(&c->control, PARTY_HOST, &m, &own);
+        say_bytes(c, frame, n);
+}
+
+void say(struct channel *c, struct doca_msg m)
+{
+        say_spoilt(c, m, &(struct rule_set) { 0 });
+}
+
+void say_broken(struct channel *c, struct doca_msg m, enum doca_rule rule)
+{
+        struct rule_set violated = { 0 };
+
+        rule_add(&violated, rule);
+        say_spoilt(c, m, &violated);
+}
+
+/* --- hearing ------------------------------------------------------------------------------------ */
+
+/* Bytes come, or the end. False: nothing until the deadline. */
+static bool hear(struct channel *c, uint64_t deadline)
+{
+        uint8_t bytes[READ_BYTES];
+        const struct iovec iov = { bytes, sizeof(bytes) };
+        ssize_t n;
+
+        while ((n = stream_read(&c->stream, &iov, 1)) == 0) {
+                if (loop_left(deadline) == 0)
+                        return false;
+                (void)stream_wait(&c->stream, EPOLLIN, loop_left(deadline));
+        }
+        if (n < 0) {
+                exchange_event(&c->t->log, c->number, "closed by the target");
+                return true;
+        }
+        exchange_bytes(&c->t->log, c->number, false, bytes, (size_t)n);
+        if (!doca_buffer_add(&c->in, bytes, (size_t)n))
+                broke(c->t, "out of memory");
+        return true;
+}
+
+static void judge(struct channel *c, const struct rule_set *found, const char *line)
+{
+        rule_each_in (found, id)
+                if (t_rule(c->t, id)->bound == PARTY_CONTROLLER)
+                        t_notice(c->t, id, line);
+        t_settle(c->t);
+}
+
+static struct doca_msg take(struct channel *c, size_t n)
+{
+        struct rule_set found = { 0 };
+        char line[EXCHANGE_LINE];
+        struct text text = text_in(line, sizeof(line));
+        struct doca_msg m;
+
+        c->taken = n;
+        (void)doca_msg_read(dialect(c->t), c->in.p + c->in.at, n, PARTY_CONTROLLER, &m, &found);
+        show(c, false, &m, c->in.p + c->in.at, n);
+        doca_control_says(&c->control, PARTY_CONTROLLER, &m, &found);
+        doca_msg_line(&text, dialect(c->t), &m);
+        judge(c, &found, line);
+        return m;
+}
+
+/* False: the channel has ended, or nothing comes until the deadline. */
+static bool next(struct channel *c, uint64_t deadline, struct doca_msg *m)
+{
+        enum doca_frame frame;
+        size_t n;
+
+        doca_buffer_drop(&c->in, c->taken);
+        c->taken = 0;
+        while ((frame = doca_frame_next(dialect(c->t), &c->in, &n)) == DOCA_FRAME_MORE)
+                if (c->stream.end != STREAM_OPEN || !hear(c, deadline))
+                        return false;
+        if (frame == DOCA_FRAME_BAD) {
+                t_notice(c->t, DOCA_SIZE_T, "a frame whose size is none");
+                t_settle(c->t);
+                fail(c->t, "a message", "a frame whose size is none");
+        }
+        *m = take(c, n);
+        return true;
+}
+
+static const char *absent(const struct channel *c)
+{
+        return c->stream.end == STREAM_OPEN ? "nothing" : "the end of the control channel";
+}
+
+struct doca_msg expect_answer(struct channel *c)
+{
+        struct doca_msg m;
+
+        if (next(c, t_deadline(c->t, WAIT_MS), &m))
+                return m;
+        broke_if_over(c->t);
+        fail(c->t, "a response", "%s", absent(c));
+}
+
+static bool is_accepted(const struct rule *r, uint64_t code)
+{
+        for (unsigned i = 0; i < RULE_OUTCOMES && r->accept[i].code; i++)
+                if (r->accept[i].code == code)
+                        return true;
+        return false;
+}
+
+static void judge_refusal(struct channel *c, const struct doca_msg *m)
+{
+        if (!doca_is_error(m))
+                fail(c->t, "an error response", "%s", doca_msg_name(dialect(c->t), m));
+        if (!is_accepted(t_rule(c->t, c->t->rule), m->result))
+                lenient(c->t, "an error response with the usual code", "%s (%" PRIu64 ")",
+                        doca_error_name(m->result), m->result);
+}
+
+void expect_refusal(struct channel *c)
+{
+        struct doca_msg m = expect_answer(c);
+
+        judge_refusal(c, &m);
+}
+
+void expect_refusal_or_end(struct channel *c)
+{
+        struct doca_msg m;
+
+        if (next(c, t_deadline(c->t, WAIT_MS), &m))
+                judge_refusal(c, &m);
+        else if (c->stream.end == STREAM_OPEN)
+                fail(c->t, "an error response, or the end of the control channel", "nothing");
+}
+
+void expect_end(struct channel *c)
+{
+        struct doca_msg m;
+
+        if (next(c, t_deadline(c->t, WAIT_MS), &m))
+                fail(c->t, "the end of the control channel", "%s",
+                     doca_msg_name(dialect(c->t), &m));
+        if (c->stream.end == STREAM_OPEN)
+                fail(c->t, "the end of the control channel", "nothing");
+}
+
+void expect_silence(struct channel *c, unsigned ms)
+{
+        struct doca_msg m;
+
+        if (next(c, now_ms() + t_scaled(c->t, ms), &m))
+                fail(c->t, "nothing more", "%s", doca_msg_name(dialect(c->t), &m));
+}
+
+/* --- exchanges ---------------------------------------------------------------------------------- */
+
+struct doca_msg ask(struct channel *c, struct doca_msg m)
+{
+        const char *name = doca_msg_name(dialect(c->t), &m);
+        struct doca_msg answer;
+
+        say(c, m);
+        answer = expect_answer(c);
+        if (doca_is_error(&answer))
+                fail(c->t, "a response that is no error", "%s to %s",
+                     doca_error_name(answer.result), name);
+        return answer;
+}
+
+void query(struct channel *c)
+{
+        if (doca_shape_of(dialect(c->t), DOCA_QUERY))
+                (void)ask(c, (struct doca_msg) { .kind = DOCA_QUERY });
+}
+
+void ask_first(struct channel *c)
+{
+        if (doca_shape_of(dialect(c->t), DOCA_QUERY))
+                query(c);
+        else
+                init(c, 1);
+}
+
+void init(struct channel *c, unsigned cores)
+{
+        const struct doca_memory m = {
+                .base = 0x10000, .len = 1 << 20, .rkey = 0x1234, .access = 3
+        };
+        uint8_t blob[DOCA_MEMORY_BLOB];
+
+        doca_memory_write(&m, blob);
+        (void)ask(c, (struct doca_msg) { .kind = DOCA_INIT,
+                                         .transactions = 4,
+                                         .batch = 1,
+                                         .buffer_size = 4096,
+                                         .cores = dialect(c->t)->has_context ? cores : 0,
+                                         .data = { blob, sizeof(blob) } });
+}
+
+/* Nobody has this queue pair, which the target finds out with its first message. */
+static void own_end(struct channel *c, uint8_t blob[DOCA_END_BLOB])
+{
+        struct stream_place own = stream_local(&c->stream);
+        struct doca_end e = { .numbers = { .qpn = ANY_QPN, .psn = 1, .mtu = 1024 },
+                              .reads_in = 1,
+                              .reads_out = 1,
+                              .rnr_retry = 7,
+                              .retry = 1 };
+
+        if (inet_pton(AF_INET6, own.addr, e.numbers.gid) != 1) {
+                memset(e.numbers.gid + 10, 0xff, 2);
+                (void)inet_pton(AF_INET, own.addr, e.numbers.gid + 12);
+        }
+        doca_end_write(&e, blob);
+}
+
+struct doca_msg connection(struct channel *c, uint64_t context, uint64_t role)
+{
+        uint8_t *blob = t_alloc(c->t, DOCA_END_BLOB);
+
+        own_end(c, blob);
+        return (struct doca_msg) { .kind = DOCA_CREATE,
+                                   .context = context,
+                                   .role = role,
+                                   .data = { blob, DOCA_END_BLOB } };
+}
+
+struct doca_msg create(struct channel *c, uint64_t context, uint64_t role)
+{
+        struct doca_msg answer;
+
+        say(c, connection(c, context, role));
+        answer = expect_answer(c);
+        require(c->t, !doca_is_error(&answer),
+                "the target does not connect a verbs blob, version 1 (%s)",
+                doca_error_name(answer.result));
+        return answer;
+}
+
+/* --- the data path ------------------------------------------------------------------------------ */
+
+static uint64_t first_block(const struct t *t)
+{
+        return (uint64_t)(t->range < 0 ? 0 : t->range) * DOCA_RANGE_BYTES /
+               world(t)->session.block_size;
+}
+
+unsigned doca_ranges(const struct suite *s)
+{
+        const struct doca_peer *p = s->peer;
+        uint64_t n = p->total_size / DOCA_RANGE_BYTES;
+
+        return n < 64 ? (unsigned)n : 64;
+}
+
+struct doca_session *data_path(struct t *t, enum doca_rule broken)
+{
+        struct world *w = world(t);
+        const struct doca_peer *p = peer_of_case(t);
+        struct host_error e = { 0 };
+
+        require(t, !p->no_rdma[0], "%s", p->no_rdma);
+        w->params = (struct doca_params) { .traddr = t->suite->traddr,
+                                           .trsvcid = t->suite->trsvcid,
+                                           .device = p->device,
+                                           .dialect = p->dialect,
+                                           .cores = 1,
+                                           .depth = 4,
+                                           .io_bytes = 4096,
+                                           .storage = DOCA_RANGE_BYTES,
+                                           .timeout = (unsigned)t_scaled(t, WAIT_MS),
+                                           .verbs = t->suite->verbs };
+        if (broken != DOCA_RULE_NONE)
+                rule_add(&w->params.policy.violated, broken);
+        if (doca_session_open(&w->session, &w->params, &e) < 0)
+                broke(t, "%s", e.line);
+        w->has_session = true;
+        t->connections++;
+        exchange_event(&t->log, t->connections, "a session of one context");
+        if (doca_session_start(&w->session, &e) < 0)
+                skip(t, "no data path: %s", e.line);
+        return &w->session;
+}
+
+bool transfer(struct t *t, struct doca_session *s, bool write, void *data)
+{
+        struct host_error e = { 0 };
+        bool ok = doca_transfer(s, write, first_block(t), 1, data, &e) == 0;
+
+        exchange_event(&t->log, t->connections, "%s of a block: %s", write ? "write" : "read",
+                       ok ? "success" : e.line);
+        rule_each_in (&s->found, id)
+                t_notice(t, id, ok ? "a result" : e.line);
+        t_settle(t);
+        if (!ok && e.kind != HOST_STATUS)
+                fail(t, "a result", "%s", e.line);
+        return ok;
+}
+
+uint16_t refused_with(const struct doca_session *s)
+{
+        return (uint16_t)s->failed_result;
+}
+
+void finish(struct t *t, struct doca_session *s)
+{
+        struct host_error e = { 0 };
+
+        world(t)->has_session = false;
+        if (doca_session_close(s, true, &e) < 0)
+                fail(t, "responses to stop_storage and shutdown", "%s", e.line);
+}
