@@ -10,6 +10,7 @@
 #include "host/cmd/command.h"
 #include "host/doca/command.h"
 #include "host/srp/args.h"
+#include "pcap/doca/family.h"
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
 #include "target/doca/doca_server.h"
@@ -28,7 +29,7 @@ static const struct protocol {
 } protocols[] = {
         { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
         { &srp_target_family, &srp_host_family, NULL, &srp_capture },
-        { .target = &doca_target_family, .host = &doca_host_family, .conform = &doca_conform },
+        { &doca_target_family, &doca_host_family, &doca_conform, &doca_capture },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },
 #endif

@@ -17,8 +17,8 @@ static void test_rows_are_whole(void **state)
                 assert_true(strncmp(r->source, "SAMPLES ", 8) == 0);
                 assert_true(strlen(r->says) > 10 && r->says[strlen(r->says) - 1] == '.');
                 assert_true(!r->checked == !!r->unchecked && !r->violators == !!r->unbroken);
-                assert_true(r->seen & SEEN_CAPTURE);
-                assert_true(!(r->seen & SEEN_LIVE) == !!r->unseen);
+                assert_true(r->seen & (SEEN_CAPTURE | SEEN_LIVE));
+                assert_true(((r->seen & SEEN_CAPTURE) && (r->seen & SEEN_LIVE)) == !r->unseen);
                 assert_true(r->reaction == REACT_NONE || r->reacts == BASIS_OWN);
                 assert_int_not_equal(r->basis, BASIS_PRINTED); /* there is no such print */
                 assert_int_equal(rulebook_by_name(&doca_rules, r->id), id);
