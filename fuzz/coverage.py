@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the corpus covers: usage: fuzz/coverage.py GCOVR.json CELLS [--all]
 
-Lines and branches of codec and machines (pdu/core, pdu/verbs, pdu/nvme, pdu/srp) without what
+Lines and branches of codec and machines (pdu/core, pdu/verbs, pdu/nvme, pdu/srp, pdu/doca) without what
 fuzz/coverage.exclude lists with its reason,
 and the cells of the state tables (fuzz/harness/cells.c). What is missing is named; with --all line by
 line. Exit 1: below the bars."""

@@ -135,7 +135,8 @@ static void assert_same(const struct doca_msg *a, const struct doca_msg *b)
         assert_int_equal(x.data.len, y.data.len);
         if (x.data.len > 0)
                 assert_memory_equal(x.data.p, y.data.p, x.data.len);
-        x.data.p = y.data.p = NULL;
+        memset(&x.data, 0, sizeof(x.data));
+        memset(&y.data, 0, sizeof(y.data));
         assert_memory_equal(&x, &y, sizeof(x));
 }
 
