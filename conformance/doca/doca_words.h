@@ -22,6 +22,7 @@ static inline const struct doca_peer *peer_of_case(const struct t *t)
 
 /* --- control channels --------------------------------------------------------------------------- */
 
+/* Closed when the case ends. */
 struct channel *connect_channel(struct t *t);
 /* Sends a request with ids of its own. */
 void say(struct channel *c, struct doca_msg m);
@@ -68,8 +69,8 @@ void doca_words_fields(const struct exchange_line *l, char *buf, size_t size);
 /* family.begin() and end(). */
 void doca_world_begin(struct t *t);
 void doca_world_end(struct t *t);
-/* As family.ranges(): pieces of RANGE_BYTES of the storage. */
 enum { DOCA_RANGE_BYTES = 64 << 10 };
+/* family.ranges(): pieces of DOCA_RANGE_BYTES of the storage. */
 unsigned doca_ranges(const struct suite *s);
 
 #endif

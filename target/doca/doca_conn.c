@@ -34,7 +34,8 @@ static void say(const struct doca_conn *c, enum log_level level, const char *kin
                  c->base.peer.addr, c->base.peer.port, line);
 }
 
-void doca_conn_trace(const struct doca_conn *c, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+trace(const struct doca_conn *c, const char *fmt, ...)
 {
         va_list ap;
 
@@ -304,17 +305,17 @@ static void run(void *user, const struct doca_msg *m)
 {
         struct doca_conn *c = user;
 
-        doca_conn_trace(c, "%s (%s)", doca_msg_name(c->machine.control.dialect, m),
-                        doca_control_stage(&c->machine.control));
+        trace(c, "%s (%s)", doca_msg_name(c->machine.control.dialect, m),
+              doca_control_stage(&c->machine.control));
         if (runs[m->kind])
                 runs[m->kind](c, m);
         else
-                doca_conn_trace(c, "type %" PRIu32 " is overlooked", m->type);
+                trace(c, "type %" PRIu32 " is overlooked", m->type);
 }
 
 void doca_conn_stopped(struct doca_conn *c)
 {
-        doca_conn_trace(c, "stopped by an I/O message");
+        trace(c, "stopped by an I/O message");
 }
 
 /* --- requests that wait for the workers --------------------------------------------------------- */
@@ -445,8 +446,8 @@ static void receive(struct doca_conn *c)
 
         while (!c->ending && (n = stream_read(&c->stream, &iov, 1)) != 0) {
                 if (n < 0) {
-                        doca_conn_trace(c, "the client has closed the channel (%s)",
-                                        doca_control_stage(&c->machine.control));
+                        trace(c, "the client has closed the channel (%s)",
+                              doca_control_stage(&c->machine.control));
                         end(c, true);
                 } else if (!doca_target_receive(&c->machine, bytes, (size_t)n)) {
                         fault(c);
@@ -521,6 +522,6 @@ void doca_conn_start(struct reactor *r, struct port *port, struct stream *stream
         pthread_mutex_lock(&s->lock);
         s->clients++;
         pthread_mutex_unlock(&s->lock);
-        doca_conn_trace(c, "connected");
+        trace(c, "connected");
         settle(c);
 }

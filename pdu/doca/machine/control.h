@@ -41,6 +41,7 @@ struct doca_control {
         unsigned requests;
 };
 
+/* Nothing has been said yet. */
 void doca_control_init(struct doca_control *c, const struct doca_dialect *d,
                        enum doca_after_error after_error);
 /* What `sender` says; rules that this breaks are added to found. */

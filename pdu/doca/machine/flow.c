@@ -36,7 +36,8 @@ void doca_flow_miss(struct doca_flow *f)
         f->count = 0;
 }
 
-const struct doca_io *doca_flow_find(const struct doca_flow *f, uint64_t user_data)
+/* The oldest request with that user data; NULL: none. */
+static const struct doca_io *find(const struct doca_flow *f, uint64_t user_data)
 {
         for (unsigned i = 0; i < f->count; i++)
                 if (f->request[i].user_data == user_data)
@@ -62,7 +63,7 @@ static bool echoes(const struct doca_io *request, const struct doca_io *io)
 
 static void take_result(struct doca_flow *f, const struct doca_io *io, struct rule_set *found)
 {
-        const struct doca_io *request = doca_flow_find(f, io->user_data);
+        const struct doca_io *request = find(f, io->user_data);
         size_t i = request ? (size_t)(request - f->request) : 0;
 
         if (!request) {

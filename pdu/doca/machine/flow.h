@@ -35,7 +35,5 @@ void doca_flow_says(struct doca_flow *f, enum party sender, const void *p, size_
                     struct doca_io *out, struct rule_set *found);
 /* Something was not seen: what is outstanding is not known any more. */
 void doca_flow_miss(struct doca_flow *f);
-/* The oldest request with that user data; NULL: none. */
-const struct doca_io *doca_flow_find(const struct doca_flow *f, uint64_t user_data);
 
 #endif

@@ -23,9 +23,11 @@ struct doca_memory {        /* what the target may read and write */
         unsigned access; /* enum verbs_access */
 };
 
+/* All bytes of p. */
 void doca_end_write(const struct doca_end *e, uint8_t p[DOCA_END_BLOB]);
 /* False: it is not one of these. */
 bool doca_end_read(struct doca_bytes b, struct doca_end *out);
+/* All bytes of p. */
 void doca_memory_write(const struct doca_memory *m, uint8_t p[DOCA_MEMORY_BLOB]);
 /* False: it is not one of these, or it does not fit into the addresses that there are. */
 bool doca_memory_read(struct doca_bytes b, struct doca_memory *out);

@@ -116,6 +116,7 @@ struct doca_dialect {
         bool has_context; /* connections name their context; else two of each follow each other */
 };
 
+/* Never NULL. */
 const struct doca_dialect *doca_dialect(enum doca_version v);
 /* "3.2" (also "3.3"); NULL: there is none of that name. */
 const struct doca_dialect *doca_dialect_named(const char *name);
@@ -176,11 +177,11 @@ void doca_io_describe(const struct describe *to, const struct doca_dialect *d,
 /* "read user_data 5h 4096 bytes memory 0h storage 2000h" */
 void doca_io_line(struct text *t, const struct doca_dialect *d, const struct doca_io *io);
 
-/* Where a request's data lies: offsets from the beginning of the service's memory, which begins at address `base`, and in
- * the storage. An address before `base` becomes an offset far beyond any end. */
-struct doca_place {
+struct
+    doca_place { /* where a request's data lies: offsets from the beginning of the memory, and of the storage */
         uint64_t memory, storage;
 };
+/* The service's memory begins at address `base`; an address before it becomes an offset far beyond any end. */
 struct doca_place doca_io_place(const struct doca_dialect *d, const struct doca_io *io,
                                 uint64_t base);
 /* The other way round. */
