@@ -177,8 +177,8 @@ void doca_io_describe(const struct describe *to, const struct doca_dialect *d,
 /* "read user_data 5h 4096 bytes memory 0h storage 2000h" */
 void doca_io_line(struct text *t, const struct doca_dialect *d, const struct doca_io *io);
 
-struct
-    doca_place { /* where a request's data lies: offsets from the beginning of the memory, and of the storage */
+/* Where a request's data lies: offsets from the beginning of the memory, and of the storage. */
+struct doca_place {
         uint64_t memory, storage;
 };
 /* The service's memory begins at address `base`; an address before it becomes an offset far beyond any end. */
