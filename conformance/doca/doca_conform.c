@@ -96,11 +96,15 @@ static void stop(void *started)
 
 static void reach(struct started *st, struct suite *s)
 {
+        uint32_t block;
+
         if (st->server) {
                 s->traddr = "127.0.0.1";
                 s->trsvcid = doca_server_port(st->server, 0);
                 s->verbs = st->memory;
                 st->peer.may_write = true;
+                st->peer.total_size = doca_server_size(st->server, &block);
+                st->peer.block_size = block;
                 return;
         }
         if (!s->trsvcid)

@@ -144,7 +144,7 @@ static void say_spoilt(struct channel *c, struct doca_msg m, const struct rule_s
         say_bytes(c, frame, n);
 }
 
-void say(struct channel *c, struct doca_msg m)
+void say_message(struct channel *c, struct doca_msg m)
 {
         say_spoilt(c, m, &(struct rule_set) { 0 });
 }
@@ -230,7 +230,7 @@ static const char *absent(const struct channel *c)
         return c->stream.end == STREAM_OPEN ? "nothing" : "the end of the control channel";
 }
 
-struct doca_msg expect_answer(struct channel *c)
+struct doca_msg expect_response(struct channel *c)
 {
         struct doca_msg m;
 
@@ -257,14 +257,14 @@ static void judge_refusal(struct channel *c, const struct doca_msg *m)
                         doca_error_name(m->result), m->result);
 }
 
-void expect_refusal(struct channel *c)
+void expect_refused(struct channel *c)
 {
-        struct doca_msg m = expect_answer(c);
+        struct doca_msg m = expect_response(c);
 
         judge_refusal(c, &m);
 }
 
-void expect_refusal_or_end(struct channel *c)
+void expect_refused_or_gone(struct channel *c)
 {
         struct doca_msg m;
 
@@ -274,7 +274,7 @@ void expect_refusal_or_end(struct channel *c)
                 fail(c->t, "an error response, or the end of the control channel", "nothing");
 }
 
-void expect_end(struct channel *c)
+void expect_gone(struct channel *c)
 {
         struct doca_msg m;
 
@@ -285,7 +285,7 @@ void expect_end(struct channel *c)
                 fail(c->t, "the end of the control channel", "nothing");
 }
 
-void expect_silence(struct channel *c, unsigned ms)
+void expect_no_more(struct channel *c, unsigned ms)
 {
         struct doca_msg m;
 
@@ -295,34 +295,34 @@ void expect_silence(struct channel *c, unsigned ms)
 
 /* --- exchanges ---------------------------------------------------------------------------------- */
 
-struct doca_msg ask(struct channel *c, struct doca_msg m)
+struct doca_msg ask_for(struct channel *c, struct doca_msg m)
 {
         const char *name = doca_msg_name(dialect(c->t), &m);
         struct doca_msg answer;
 
-        say(c, m);
-        answer = expect_answer(c);
+        say_message(c, m);
+        answer = expect_response(c);
         if (doca_is_error(&answer))
                 fail(c->t, "a response that is no error", "%s to %s",
                      doca_error_name(answer.result), name);
         return answer;
 }
 
-void query(struct channel *c)
+void query_storage(struct channel *c)
 {
         if (doca_shape_of(dialect(c->t), DOCA_QUERY))
-                (void)ask(c, (struct doca_msg) { .kind = DOCA_QUERY });
+                (void)ask_for(c, (struct doca_msg) { .kind = DOCA_QUERY });
 }
 
 void ask_first(struct channel *c)
 {
         if (doca_shape_of(dialect(c->t), DOCA_QUERY))
-                query(c);
+                query_storage(c);
         else
-                init(c, 1);
+                init_storage(c, 1);
 }
 
-void init(struct channel *c, unsigned cores)
+void init_storage(struct channel *c, unsigned cores)
 {
         const struct doca_memory m = {
                 .base = 0x10000, .len = 1 << 20, .rkey = 0x1234, .access = 3
@@ -330,12 +330,12 @@ void init(struct channel *c, unsigned cores)
         uint8_t blob[DOCA_MEMORY_BLOB];
 
         doca_memory_write(&m, blob);
-        (void)ask(c, (struct doca_msg) { .kind = DOCA_INIT,
-                                         .transactions = 4,
-                                         .batch = 1,
-                                         .buffer_size = 4096,
-                                         .cores = dialect(c->t)->has_context ? cores : 0,
-                                         .data = { blob, sizeof(blob) } });
+        (void)ask_for(c, (struct doca_msg) { .kind = DOCA_INIT,
+                                             .transactions = 4,
+                                             .batch = 1,
+                                             .buffer_size = 4096,
+                                             .cores = dialect(c->t)->has_context ? cores : 0,
+                                             .data = { blob, sizeof(blob) } });
 }
 
 /* Nobody has this queue pair, which the target finds out with its first message. */
@@ -355,7 +355,7 @@ static void own_end(struct channel *c, uint8_t blob[DOCA_END_BLOB])
         doca_end_write(&e, blob);
 }
 
-struct doca_msg connection(struct channel *c, uint64_t context, uint64_t role)
+struct doca_msg connection_request(struct channel *c, uint64_t context, uint64_t role)
 {
         uint8_t *blob = t_alloc(c->t, DOCA_END_BLOB);
 
@@ -366,12 +366,12 @@ struct doca_msg connection(struct channel *c, uint64_t context, uint64_t role)
                                    .data = { blob, DOCA_END_BLOB } };
 }
 
-struct doca_msg create(struct channel *c, uint64_t context, uint64_t role)
+struct doca_msg create_connection(struct channel *c, uint64_t context, uint64_t role)
 {
         struct doca_msg answer;
 
-        say(c, connection(c, context, role));
-        answer = expect_answer(c);
+        say_message(c, connection_request(c, context, role));
+        answer = expect_response(c);
         require(c->t, !doca_is_error(&answer),
                 "the target does not connect a verbs blob, version 1 (%s)",
                 doca_error_name(answer.result));
@@ -423,7 +423,7 @@ struct doca_session *data_path(struct t *t, enum doca_rule broken)
         return &w->session;
 }
 
-bool transfer(struct t *t, struct doca_session *s, bool write, void *data)
+bool transfer_block(struct t *t, struct doca_session *s, bool write, void *data)
 {
         struct host_error e = { 0 };
         bool ok = doca_transfer(s, write, first_block(t), 1, data, &e) == 0;
@@ -443,7 +443,7 @@ uint16_t refused_with(const struct doca_session *s)
         return (uint16_t)s->failed_result;
 }
 
-void finish(struct t *t, struct doca_session *s)
+void stop_session(struct t *t, struct doca_session *s)
 {
         struct host_error e = { 0 };
 

@@ -25,31 +25,31 @@ static inline const struct doca_peer *peer_of_case(const struct t *t)
 /* Closed when the case ends. */
 struct channel *connect_channel(struct t *t);
 /* Sends a request with ids of its own. */
-void say(struct channel *c, struct doca_msg m);
+void say_message(struct channel *c, struct doca_msg m);
 /* The same bytes, spoilt by this rule of services. */
 void say_broken(struct channel *c, struct doca_msg m, enum doca_rule rule);
 void say_bytes(struct channel *c, const void *p, size_t n);
 /* The next message; its bytes are good until the next word. */
-struct doca_msg expect_answer(struct channel *c);
+struct doca_msg expect_response(struct channel *c);
 /* An error response, with one of the codes that the case's rule accepts. */
-void expect_refusal(struct channel *c);
+void expect_refused(struct channel *c);
 /* The same, or the end of the channel. */
-void expect_refusal_or_end(struct channel *c);
-void expect_end(struct channel *c);
+void expect_refused_or_gone(struct channel *c);
+void expect_gone(struct channel *c);
 /* Nothing comes for so long. */
-void expect_silence(struct channel *c, unsigned ms);
+void expect_no_more(struct channel *c, unsigned ms);
 
 /* A request and its response, which is no error; else the case ends in words of the setup. */
-struct doca_msg ask(struct channel *c, struct doca_msg m);
-void query(struct channel *c);
+struct doca_msg ask_for(struct channel *c, struct doca_msg m);
+void query_storage(struct channel *c);
 /* The first request of whichever dialect. */
 void ask_first(struct channel *c);
 /* For so many cores, with a memory blob of ours. */
-void init(struct channel *c, unsigned cores);
+void init_storage(struct channel *c, unsigned cores);
 /* A request for a connection of ours, whose peer exists in words only. */
-struct doca_msg connection(struct channel *c, uint64_t context, uint64_t role);
+struct doca_msg connection_request(struct channel *c, uint64_t context, uint64_t role);
 /* It is made; skips the case where the target does not connect our blobs. */
-struct doca_msg create(struct channel *c, uint64_t context, uint64_t role);
+struct doca_msg create_connection(struct channel *c, uint64_t context, uint64_t role);
 
 /* --- the data path ------------------------------------------------------------------------------ */
 
@@ -58,11 +58,11 @@ struct doca_msg create(struct channel *c, uint64_t context, uint64_t role);
 struct doca_session *data_path(struct t *t, enum doca_rule broken);
 /* A request of one block of the case's range; false: it was refused, and t->result has nothing yet. What the results break
  * is noticed. */
-bool transfer(struct t *t, struct doca_session *s, bool write, void *data);
+bool transfer_block(struct t *t, struct doca_session *s, bool write, void *data);
 /* The code of the refusal. */
 uint16_t refused_with(const struct doca_session *s);
 /* stop_storage and shutdown are answered. */
-void finish(struct t *t, struct doca_session *s);
+void stop_session(struct t *t, struct doca_session *s);
 
 /* family.fields(). */
 void doca_words_fields(const struct exchange_line *l, char *buf, size_t size);

@@ -282,3 +282,42 @@ def test_host_no_target():
 def test_host_against_our_target(target):
     port = target("--ns", "mem:2M")
     assert json.loads(host(port, "-o", "json"))["total_size"] == 2 << 20
+
+
+# --- the suite ------------------------------------------------------------------------------------
+
+def conform(*args, code=0):
+    done = subprocess.run([NVMFSPEC, "conform", "-t", "doca", *args], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_suite_passes_on_our_target(version):
+    out = conform("--dialect", version)
+    assert " 0 failed" in out or "fail" not in out.splitlines()[-1], out
+
+
+def test_suite_passes_on_the_reference_way():
+    conform("--reference")
+
+
+def test_power():
+    """Each rule that a case names, spoilt in the embedded target, is found out."""
+    out = conform("--power")
+    assert "SURVIVED" not in out and re.search(r"power: (\d+) of \1$", out.strip().splitlines()[-1]), out
+
+
+def test_suite_over_tcp_alone(target):
+    """A target elsewhere, on a machine without RDMA: the control channel is judged, and what needs data is skipped."""
+    conform("-a", "127.0.0.1", "-s", str(target()), "doca/query", "doca/answer", "doca/frame", "doca/order")
+
+
+@pytest.mark.parametrize("rule", ["doca/answer/message-id", "doca/query/size"])
+def test_suite_fails_a_bad_target(target, rule):
+    assert rule in conform("-a", "127.0.0.1", "-s", str(target("--violate", rule)), code=1)
+
+
+def test_services_are_not_judged():
+    done = subprocess.run([NVMFSPEC, "conform", "-t", "doca", "--role", "host"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "services are not judged" in done.stderr

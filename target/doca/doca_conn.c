@@ -183,7 +183,7 @@ static uint64_t cores_of(const struct doca_conn *c, const struct doca_msg *m)
 static bool make_workers(struct doca_conn *c, uint64_t n)
 {
         c->workers = calloc(n, sizeof(*c->workers));
-        if (!c->workers)
+        if (!c->workers && n > 0)
                 return false;
         c->n_workers = (unsigned)n;
         for (unsigned i = 0; i < n; i++)

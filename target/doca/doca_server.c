@@ -156,6 +156,12 @@ const char *doca_server_port(const struct doca_server *s, unsigned i)
         return s->port[i].trsvcid;
 }
 
+uint64_t doca_server_size(const struct doca_server *s, uint32_t *block_size)
+{
+        *block_size = doca_block_size(&s->shared);
+        return doca_total_size(&s->shared);
+}
+
 const char *doca_server_no_rdma(const struct doca_server *s)
 {
         return s->shared.no_rdma;

@@ -40,6 +40,8 @@ struct doca_server *doca_server_start(const struct doca_options *o, char *error,
 void doca_server_stop(struct doca_server *s);
 /* The port of the i-th place where it listens. */
 const char *doca_server_port(const struct doca_server *s, unsigned i);
+/* Bytes of its storage, and of a block. */
+uint64_t doca_server_size(const struct doca_server *s, uint32_t *block_size);
 /* "": connections can be had; else why not. */
 const char *doca_server_no_rdma(const struct doca_server *s);
 

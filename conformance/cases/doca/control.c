@@ -40,7 +40,7 @@ CASE("doca/frame/size-service", MUST, RULES(DOCA_SIZE_S),
         struct channel *c = connect_channel(t);
 
         say_broken(c, first, DOCA_SIZE_S);
-        expect_end(c);
+        expect_gone(c);
 }
 
 CASE("doca/frame/type-service", MUST, RULES(DOCA_TYPE_S),
@@ -49,7 +49,7 @@ CASE("doca/frame/type-service", MUST, RULES(DOCA_TYPE_S),
         struct channel *c = connect_channel(t);
 
         say_broken(c, first, DOCA_TYPE_S);
-        expect_refusal_or_end(c);
+        expect_refused_or_gone(c);
 }
 
 CASE("doca/frame/response-type", MUST, RULES(DOCA_TYPE_S),
@@ -57,8 +57,8 @@ CASE("doca/frame/response-type", MUST, RULES(DOCA_TYPE_S),
 {
         struct channel *c = connect_channel(t);
 
-        say(c, (struct doca_msg) { .kind = DOCA_SHUTDOWN_RSP });
-        expect_refusal_or_end(c);
+        say_message(c, (struct doca_msg) { .kind = DOCA_SHUTDOWN_RSP });
+        expect_refused_or_gone(c);
 }
 
 CASE("doca/frame/payload-service", MUST, RULES(DOCA_PAYLOAD_S),
@@ -67,10 +67,10 @@ CASE("doca/frame/payload-service", MUST, RULES(DOCA_PAYLOAD_S),
         struct channel *c = connect_channel(t);
         struct doca_msg m = { .kind = DOCA_INIT, .transactions = 1, .cores = 1 };
 
-        query(c);
-        m.data = connection(c, 0, 0).data;
+        query_storage(c);
+        m.data = connection_request(c, 0, 0).data;
         say_broken(c, m, DOCA_PAYLOAD_S);
-        expect_refusal_or_end(c);
+        expect_refused_or_gone(c);
 }
 
 CASE("doca/frame/trailing-service", SHOULD, RULES(DOCA_TRAILING_S),
@@ -80,7 +80,7 @@ CASE("doca/frame/trailing-service", SHOULD, RULES(DOCA_TRAILING_S),
         struct doca_msg m;
 
         say_broken(c, first, DOCA_TRAILING_S);
-        m = expect_answer(c);
+        m = expect_response(c);
         want(t, m.kind == DOCA_QUERY_RSP, "a query_storage_response", "%s",
              doca_error_name(m.result));
 }
@@ -95,9 +95,9 @@ CASE("doca/frame/pieces", MUST, NO_RULE, "A request that comes byte by byte is a
                 say_bytes(c, bytes + i, 1);
                 pause_ms(t, 1);
         }
-        expect_silence(c, QUIET_MS);
+        expect_no_more(c, QUIET_MS);
         say_bytes(c, bytes + sizeof(bytes) - 1, 1);
-        (void)expect_answer(c);
+        (void)expect_response(c);
 }
 
 /* --- responses ---------------------------------------------------------------------------------- */
@@ -118,8 +118,8 @@ CASE("doca/answer/type", MUST, RULES(DOCA_ANSWER_TYPE), "A response is that of i
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        init(c, 1);
+        query_storage(c);
+        init_storage(c, 1);
 }
 
 CASE("doca/answer/asked", MUST, RULES(DOCA_ANSWER_ASKED), "One request has one response")
@@ -127,7 +127,7 @@ CASE("doca/answer/asked", MUST, RULES(DOCA_ANSWER_ASKED), "One request has one r
         struct channel *c = connect_channel(t);
 
         ask_first(c);
-        expect_silence(c, QUIET_MS);
+        expect_no_more(c, QUIET_MS);
 }
 
 CASE("doca/error/code", SHOULD, RULES(DOCA_ERROR_CODE),
@@ -135,8 +135,8 @@ CASE("doca/error/code", SHOULD, RULES(DOCA_ERROR_CODE),
 {
         struct channel *c = connect_channel(t);
 
-        say(c, (struct doca_msg) { .kind = DOCA_SHUTDOWN });
-        (void)expect_answer(c);
+        say_message(c, (struct doca_msg) { .kind = DOCA_SHUTDOWN });
+        (void)expect_response(c);
 }
 
 CASE("doca/query/size", MUST, RULES(DOCA_QUERY_SIZE),
@@ -152,8 +152,8 @@ CASE("doca/order/stop-first", MUST, RULES(DOCA_ORDER),
 {
         struct channel *c = connect_channel(t);
 
-        say(c, (struct doca_msg) { .kind = DOCA_STOP });
-        expect_refusal(c);
+        say_message(c, (struct doca_msg) { .kind = DOCA_STOP });
+        expect_refused(c);
 }
 
 CASE("doca/order/stop-before-start", MUST, RULES(DOCA_ORDER),
@@ -161,10 +161,10 @@ CASE("doca/order/stop-before-start", MUST, RULES(DOCA_ORDER),
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        init(c, 1);
-        say(c, (struct doca_msg) { .kind = DOCA_STOP });
-        expect_refusal(c);
+        query_storage(c);
+        init_storage(c, 1);
+        say_message(c, (struct doca_msg) { .kind = DOCA_STOP });
+        expect_refused(c);
 }
 
 CASE("doca/order/start-unconnected", MUST, NO_RULE,
@@ -173,10 +173,10 @@ CASE("doca/order/start-unconnected", MUST, NO_RULE,
         struct channel *c = connect_channel(t);
         struct doca_msg m;
 
-        query(c);
-        init(c, 1);
-        say(c, (struct doca_msg) { .kind = DOCA_START });
-        m = expect_answer(c);
+        query_storage(c);
+        init_storage(c, 1);
+        say_message(c, (struct doca_msg) { .kind = DOCA_START });
+        m = expect_response(c);
         if (m.kind == DOCA_START_RSP)
                 advise(t, "an error response", "start_storage_response");
 }
@@ -186,9 +186,9 @@ CASE("doca/init/counts", SHOULD, RULES(DOCA_INIT_COUNTS), "An initialisation of 
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        say(c, (struct doca_msg) { .kind = DOCA_INIT, .transactions = 1 });
-        expect_refusal(c);
+        query_storage(c);
+        say_message(c, (struct doca_msg) { .kind = DOCA_INIT, .transactions = 1 });
+        expect_refused(c);
 }
 
 /* --- connections -------------------------------------------------------------------------------- */
@@ -198,9 +198,9 @@ CASE("doca/connection/echo", MUST, RULES(DOCA_CREATE_ECHO),
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        init(c, 1);
-        (void)create(c, 0, DOCA_IO_DATA);
+        query_storage(c);
+        init_storage(c, 1);
+        (void)create_connection(c, 0, DOCA_IO_DATA);
 }
 
 CASE("doca/connection/context", MUST, RULES(DOCA_CONTEXT),
@@ -208,10 +208,10 @@ CASE("doca/connection/context", MUST, RULES(DOCA_CONTEXT),
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        init(c, 1);
-        say(c, connection(c, 1, DOCA_IO_DATA));
-        expect_refusal(c);
+        query_storage(c);
+        init_storage(c, 1);
+        say_message(c, connection_request(c, 1, DOCA_IO_DATA));
+        expect_refused(c);
 }
 
 CASE("doca/connection/context-far", MUST, RULES(DOCA_CONTEXT),
@@ -219,10 +219,10 @@ CASE("doca/connection/context-far", MUST, RULES(DOCA_CONTEXT),
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        init(c, 1);
-        say(c, connection(c, UINT32_MAX, DOCA_IO_DATA));
-        expect_refusal(c);
+        query_storage(c);
+        init_storage(c, 1);
+        say_message(c, connection_request(c, UINT32_MAX, DOCA_IO_DATA));
+        expect_refused(c);
 }
 
 CASE("doca/connection/role", MUST, RULES(DOCA_ROLE), "A connection of no known role is refused",
@@ -230,10 +230,10 @@ CASE("doca/connection/role", MUST, RULES(DOCA_ROLE), "A connection of no known r
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        init(c, 1);
-        say(c, connection(c, 0, DOCA_ROLES));
-        expect_refusal(c);
+        query_storage(c);
+        init_storage(c, 1);
+        say_message(c, connection_request(c, 0, DOCA_ROLES));
+        expect_refused(c);
 }
 
 CASE("doca/connection/once", MUST, RULES(DOCA_ROLE_ONCE),
@@ -241,9 +241,9 @@ CASE("doca/connection/once", MUST, RULES(DOCA_ROLE_ONCE),
 {
         struct channel *c = connect_channel(t);
 
-        query(c);
-        init(c, 1);
-        (void)create(c, 0, DOCA_IO_DATA);
-        say(c, connection(c, 0, DOCA_IO_DATA));
-        expect_refusal(c);
+        query_storage(c);
+        init_storage(c, 1);
+        (void)create_connection(c, 0, DOCA_IO_DATA);
+        say_message(c, connection_request(c, 0, DOCA_IO_DATA));
+        expect_refused(c);
 }

@@ -13,7 +13,7 @@ static void want_refused(struct t *t, enum doca_rule broken)
         struct doca_session *s = data_path(t, broken);
         const struct rule *r = t_rule(t, broken);
 
-        if (transfer(t, s, false, data))
+        if (transfer_block(t, s, false, data))
                 fail(t, "an error result", "success");
         for (unsigned i = 0; i < RULE_OUTCOMES && r->accept[i].code; i++)
                 if (r->accept[i].code == refused_with(s))
@@ -26,8 +26,9 @@ static void want_served(struct t *t)
         uint8_t *data = t_alloc(t, BLOCK_MOST);
         struct doca_session *s = data_path(t, DOCA_RULE_NONE);
 
-        want(t, transfer(t, s, false, data), "success", "%s", doca_error_name(refused_with(s)));
-        finish(t, s);
+        want(t, transfer_block(t, s, false, data), "success", "%s",
+             doca_error_name(refused_with(s)));
+        stop_session(t, s);
 }
 
 CASE("doca/io/length-target", MUST, RULES(DOCA_IO_LEN_T), "A result has 64 bytes")
@@ -75,10 +76,10 @@ CASE("doca/io/memory-range", MUST, RULES(DOCA_IO_MEMORY),
         uint8_t *data = t_alloc(t, BLOCK_MOST);
         struct doca_session *s = data_path(t, DOCA_IO_MEMORY);
 
-        if (transfer(t, s, false, data))
+        if (transfer_block(t, s, false, data))
                 fail(t, "an error result", "success");
         rule_remove(&((struct doca_params *)(uintptr_t)s->params)->policy.violated, DOCA_IO_MEMORY);
-        want(t, transfer(t, s, false, data), "success of the next request", "%s",
+        want(t, transfer_block(t, s, false, data), "success of the next request", "%s",
              doca_error_name(refused_with(s)));
 }
 
@@ -90,14 +91,14 @@ CASE("doca/data/first", MUST, RULES(DOCA_DATA_FIRST),
 
         for (unsigned i = 0; i < 4; i++) {
                 memset(written, (int)(0x51 + 0x22 * i), BLOCK_MOST);
-                want(t, transfer(t, s, true, written), "success", "%s",
+                want(t, transfer_block(t, s, true, written), "success", "%s",
                      doca_error_name(refused_with(s)));
                 memset(s->exported, 0, s->exported_len); /* what is there is not what was written */
-                want(t, transfer(t, s, false, read), "success", "%s",
+                want(t, transfer_block(t, s, false, read), "success", "%s",
                      doca_error_name(refused_with(s)));
                 want_data(t, "the block that was written", read, written, s->block_size);
         }
-        finish(t, s);
+        stop_session(t, s);
 }
 
 CASE("doca/io/second-session", MUST, NO_RULE,
