@@ -587,7 +587,8 @@ void doca_worker_dismantle(struct doca_worker *w)
         for (unsigned role = 0; role < DOCA_ROLES; role++) {
                 if (w->ep[role].made)
                         (void)rdma_ep_release(&w->ep[role].ep);
-                rdma_ep_destroy(&w->ep[role].ep);
+                if (w->client->base.reactor->rdma) /* or they never were any */
+                        rdma_ep_destroy(&w->ep[role].ep);
         }
 }
 
