@@ -20,20 +20,21 @@ struct doca_conform_args {
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule_of(&doca_rules, &((struct options *)args)->policy.waived, PARTY_HOST,
-                              value, error, size);
+        return option_rule(&doca_rules, &((struct options *)args)->policy.waived, value, error,
+                           size);
 }
 
 static bool take_violate(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule_of(&doca_rules, &((struct options *)args)->policy.violated,
-                              PARTY_CONTROLLER, value, error, size);
+        return option_rule(&doca_rules, &((struct options *)args)->policy.violated, value, error,
+                           size);
 }
 
 /* clang-format off */
 static const struct option_row rows[] = {
         CHOICE(0, "dialect", "VERSION", dialect, DOCA_DIALECT_NAMES, "release of DOCA whose messages the target speaks, which nothing on the wire tells (3.2)", TARGET),
         STRING(0, "device", "ADDR", peer.device, "address of our RDMA device (that of the control channel)", TARGET),
+        STRING(0, "hook", "CMD", peer.hook, "--role host: the shell's command that has the service connect to $NVMF_TRADDR, $NVMF_TRSVCID, work and go; it fails where the service does", TARGET),
         FLAG(0, "allow-write", peer.may_write, "cases may write to the storage", TARGET),
         STRING(0, "ns", "SPEC", ns, "its storage (mem:4M)", EMBEDDED),
         FLAG(0, "reference", reference, "it is as NVIDIA's: a request that fails has used its stage up", EMBEDDED),
@@ -49,8 +50,10 @@ static int check(struct options *o)
 
         o->suite.peer = &a->peer;
         a->peer.dialect = doca_dialect_named(a->dialect ? a->dialect : "3.2");
-        if (o->suite.role == ROLE_HOST)
-                return options_wrong("DOCA: services are not judged, only targets");
+        if (a->peer.hook && o->suite.role != ROLE_HOST)
+                return options_wrong("--hook is for --role host");
+        if (a->peer.hook && o->jobs == 0)
+                o->jobs = 1; /* who knows how many at a time it can be asked for */
         return 0;
 }
 
@@ -98,6 +101,12 @@ static void reach(struct started *st, struct suite *s)
 {
         uint32_t block;
 
+        if (s->role == ROLE_HOST) { /* each case has a target of its own */
+                s->traddr = s->traddr ? s->traddr : "127.0.0.1";
+                s->trsvcid = s->trsvcid ? s->trsvcid : "0";
+                return;
+        }
+
         if (st->server) {
                 s->traddr = "127.0.0.1";
                 s->trsvcid = doca_server_port(st->server, 0);
@@ -122,6 +131,7 @@ static void *start(const struct options *o, const struct rule_policy *policy, st
         if (!st)
                 return NULL;
         st->peer = *(const struct doca_peer *)s->peer;
+        st->peer.policy = *policy;
         if (s->embedded && !start_embedded(st, a, policy, error, size)) {
                 stop(st);
                 return NULL;
@@ -158,10 +168,10 @@ static bool probe(struct suite *s, struct probed *p, char *error, size_t size)
         struct host_error e = { 0 };
 
         p->count = 0;
-        t_once(s, &first_look, &r, UINT32_MAX);
+        t_once(s, s->role == ROLE_HOST ? &doca_service_session : &first_look, &r, UINT32_MAX);
         snprintf(error, size, "%s", r.seen);
-        if (r.verdict == VERDICT_ERROR)
-                return false;
+        if (r.verdict == VERDICT_ERROR || s->role == ROLE_HOST)
+                return r.verdict != VERDICT_ERROR;
         if (doca_session_open(&session, &params, &e) == 0) {
                 peer->total_size = session.total_size;
                 peer->block_size = session.block_size;
@@ -174,6 +184,13 @@ static void describe(const struct suite *s, struct run *run)
 {
         const struct doca_peer *p = s->peer;
 
+        if (s->role == ROLE_HOST) {
+                snprintf(run->target, sizeof(run->target), "service: %.400s",
+                         p->hook ? p->hook : "our requester");
+                snprintf(run->abilities, sizeof(run->abilities),
+                         "DOCA %s, a target of its own for each case", p->dialect->name);
+                return;
+        }
         snprintf(run->target, sizeof(run->target), "doca:%s:%s%s", s->traddr, s->trsvcid,
                  s->embedded ? "  (embedded)" : "");
         snprintf(run->abilities, sizeof(run->abilities),
@@ -184,8 +201,7 @@ static void describe(const struct suite *s, struct run *run)
 
 static const struct test_case *liveness(const struct suite *s)
 {
-        (void)s;
-        return &first_look;
+        return s->role == ROLE_HOST ? NULL : &first_look;
 }
 
 static const char *why_not(const struct suite *s, const struct test_case *c, bool range)
@@ -213,7 +229,8 @@ const struct conform_family doca_conform = {
         .family = &doca_family,
         .options = rows,
         .args_size = sizeof(struct doca_conform_args),
-        .intro = "-t doca judges a target of NVIDIA's DOCA storage protocol. Cases with a data "
+        .intro = "-t doca judges a target, or with --role host a service, of NVIDIA's DOCA storage "
+                 "protocol. Cases with a data "
                  "path need one that "
                  "connects our own blobs (verbs blob, version 1): none of NVIDIA's does.\n",
         .check = check,
@@ -222,6 +239,7 @@ const struct conform_family doca_conform = {
         .probe = probe,
         .describe = describe,
         .liveness = liveness,
+        .host_cases = doca_service_cases,
         .needs = needs,
         .why_not = why_not,
         .ranges = doca_ranges,

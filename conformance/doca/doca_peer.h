@@ -9,6 +9,8 @@
 struct doca_peer { /* suite.peer */
         const struct doca_dialect *dialect;
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
+        const char *hook; /* --role host: the command that runs the service; NULL: our requester */
+        struct rule_policy policy; /* of our requester */
         bool may_write;
         uint64_t total_size, block_size; /* of the probe; 0: 2.10, which cannot be asked */
         char no_rdma[200];               /* why no connection can be made from here; "": it can */

@@ -64,6 +64,13 @@ uint16_t refused_with(const struct doca_session *s);
 /* stop_storage and shutdown are answered. */
 void stop_session(struct t *t, struct doca_session *s);
 
+/* --- services (doca_services.c) ------------------------------------------------------------------ */
+
+/* A whole session with a good target. */
+extern const struct test_case doca_service_session;
+/* family.host_cases(). */
+const struct test_case **doca_service_cases(size_t *count);
+
 /* family.fields(). */
 void doca_words_fields(const struct exchange_line *l, char *buf, size_t size);
 /* family.begin() and end(). */

@@ -318,6 +318,21 @@ def test_suite_fails_a_bad_target(target, rule):
     assert rule in conform("-a", "127.0.0.1", "-s", str(target("--violate", rule)), code=1)
 
 
-def test_services_are_not_judged():
-    done = subprocess.run([NVMFSPEC, "conform", "-t", "doca", "--role", "host"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "services are not judged" in done.stderr
+@pytest.mark.parametrize("version", VERSIONS)
+def test_suite_of_services_passes_our_requester(version):
+    conform("--role", "host", "--dialect", version)
+
+
+def test_suite_of_services_finds_what_they_break():
+    assert "doca/io/type-service" in conform("--role", "host", "--violate", "doca/io/type-service",
+                                             "doca/order/session", code=1)
+
+
+def test_suite_of_services_advises_who_overlooks():
+    out = conform("--role", "host", "--waive", "doca/answer/message-id", "doca/answer/message-id")
+    assert "advice" in out or "advised" in out, out
+
+
+@pytest.mark.parametrize("hook, code", [("exit 0", 0), ("exit 1", 1)])
+def test_hooks(hook, code):
+    conform("--role", "host", "--hook", f'test -n "$NVMF_TRSVCID" && {hook}', "doca/order/session", code=code)

@@ -142,6 +142,7 @@ static void refused(void *user, const struct doca_msg *m, enum doca_rule rule, c
 {
         const struct doca_conn *c = user;
 
+        doca_tell_broken(doca_shared_of_conn(c), rule);
         doca_conn_warn(c, "refused", "%s refused for %s: %s",
                        doca_msg_name(doca_shared_of_conn(c)->dialect, m), doca_rule_get(rule)->id,
                        why);
@@ -434,6 +435,7 @@ static void fault(struct doca_conn *c)
 {
         const struct rule *r = doca_rule_get(c->machine.fault);
 
+        doca_tell_broken(doca_shared_of_conn(c), c->machine.fault);
         doca_conn_warn(c, "fault", "closed: %s%s%s", r ? r->id : "out of memory", r ? ": " : "",
                        r ? r->says : "");
 }

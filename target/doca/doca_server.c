@@ -56,6 +56,8 @@ static void describe(struct doca_shared *s, const struct doca_options *o)
                 .cores = or (o->cores, CORES),
                 .transactions = or (o->transactions, TRANSACTIONS),
                 .device = o->device,
+                .broken = o->broken,
+                .user = o->user,
                 .trace = o->trace,
                 .quiet = o->quiet,
         };

@@ -28,6 +28,9 @@ struct doca_options {
         bool trace, quiet;
         struct capture_writer *record; /* may be NULL */
         struct verbs_provider *verbs;  /* NULL: the machine's, if it has one */
+        /* A client's message was refused, or has ended its channel, for this rule; on a reactor. NULL: nobody asks. */
+        void (*broken)(void *user, enum doca_rule rule);
+        void *user;
 };
 
 struct doca_server;

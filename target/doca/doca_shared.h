@@ -21,6 +21,8 @@ struct doca_shared {
         struct rule_policy policy;
         uint64_t cores, transactions; /* of a client at most */
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
+        void (*broken)(void *user, enum doca_rule rule); /* see struct doca_options */
+        void *user;
         bool trace, quiet;
         char no_rdma[200]; /* why there is none; "": there is */
         pthread_mutex_t lock;
@@ -36,6 +38,12 @@ struct doca_reactor {
 static inline struct doca_shared *doca_shared_of(const struct reactor *r)
 {
         return (struct doca_shared *)(void *)r->service;
+}
+
+static inline void doca_tell_broken(const struct doca_shared *s, enum doca_rule rule)
+{
+        if (s->broken && rule != DOCA_RULE_NONE)
+                s->broken(s->user, rule);
 }
 
 static inline uint32_t doca_block_size(const struct doca_shared *s)

@@ -301,6 +301,7 @@ static void say_refusal(const struct doca_slot *s, enum doca_rule broken, uint32
         char line[200];
         struct text t = text_in(line, sizeof(line));
 
+        doca_tell_broken(shared(w), broken);
         doca_io_line(&t, shared(w)->dialect, &s->io);
         doca_conn_warn(w->client, "request", "context %u: %s: %s%s%s", w->index, line,
                        doca_error_name(code), r ? ": " : "", r ? r->id : "");

@@ -336,7 +336,8 @@ bool doca_io_read(const struct doca_dialect *d, const void *p, size_t n, enum pa
         bool service = sender == PARTY_HOST, ok = n == DOCA_IO_LEN, known;
         uint8_t whole[DOCA_IO_LEN] = { 0 };
 
-        memcpy(whole, p, n < sizeof(whole) ? n : sizeof(whole));
+        if (n > 0)
+                memcpy(whole, p, n < sizeof(whole) ? n : sizeof(whole));
         *out = (struct doca_io) { 0 };
         for (const struct doca_item *i = d->io; i->name; i++)
                 *number_at(i, out) = be_get(whole + i->at, i->len);
