@@ -67,7 +67,7 @@ static void describe(struct doca_shared *s, const struct doca_options *o)
 
 static bool open_storage(struct doca_shared *s, const char *spec, char *error, size_t size)
 {
-        s->ns = ns_open(NULL, spec ? spec : "mem:64M", "doca", 1, error, size);
+        s->ns = ns_open(NULL, spec, "doca", 1, error, size);
         if (!s->ns)
                 return false;
         if (s->ns->ms == 0)
@@ -112,7 +112,7 @@ struct doca_server *doca_server_start(const struct doca_options *o, char *error,
                 return NULL;
         describe(&s->shared, o);
         name_ports(s, o);
-        ok = open_storage(&s->shared, o->ns, error, size) &&
+        ok = open_storage(&s->shared, o->ns ? o->ns : "mem:64M", error, size) &&
              engine_start(&s->engine, &s->shared.base, o->reactors ? o->reactors : 1, BUFFERS,
                           o->verbs, error, size);
         if (ok)
