@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -62,8 +63,8 @@ def test_every_rule_can_be_broken_and_is_found():
     assert "byte 7" in broken
 
 
-@pytest.mark.parametrize("command, known", [("target", "tcp|rdma|srp|toy"), ("conform", "tcp|rdma|toy"),
-                                            ("host perf", "tcp|rdma|srp|toy"), ("fuzz remote", "tcp|rdma|toy")])
-def test_transports_are_listed(command, known):
-    assert known in run(*command.split(), "-t", "none", status=2)
-    assert f"{known} (tcp" in run(*command.split(), "--help")
+@pytest.mark.parametrize("command", ["target", "conform", "host perf", "fuzz remote"])
+def test_transports_are_listed(command):
+    all_of_them = re.compile(r"\btcp\|rdma\|(\w+\|)*toy\b")
+    assert all_of_them.search(run(*command.split(), "-t", "none", status=2))
+    assert all_of_them.search(run(*command.split(), "--help"))
