@@ -97,10 +97,6 @@ static bool complete(void *args, char *error, size_t size)
         struct args *a = args;
         struct doca_options *o = &a->options;
 
-        if (a->base.pcap) {
-                snprintf(error, size, "option --pcap: the DOCA target cannot record yet");
-                return false;
-        }
         o->dialect = doca_dialect_named(a->dialect ? a->dialect : "3.2");
         o->cores = (uint32_t)a->cores;
         o->transactions = (uint32_t)a->transactions;
