@@ -401,16 +401,17 @@ struct doca_session *data_path(struct t *t, enum doca_rule broken)
         struct host_error e = { 0 };
 
         require(t, !p->no_rdma[0], "%s", p->no_rdma);
-        w->params = (struct doca_params) { .traddr = t->suite->traddr,
-                                           .trsvcid = t->suite->trsvcid,
-                                           .device = p->device,
-                                           .dialect = p->dialect,
-                                           .cores = 1,
-                                           .depth = 4,
-                                           .io_bytes = 4096,
-                                           .storage = DOCA_RANGE_BYTES,
-                                           .timeout = (unsigned)t_scaled(t, WAIT_MS),
-                                           .verbs = t->suite->verbs };
+        w->params =
+            (struct doca_params) { .traddr = t->suite->traddr,
+                                   .trsvcid = t->suite->trsvcid,
+                                   .device = p->device,
+                                   .dialect = p->dialect,
+                                   .cores = 1,
+                                   .depth = 4,
+                                   .io_bytes = 4096,
+                                   .storage = p->total_size ? p->total_size : DOCA_RANGE_BYTES,
+                                   .timeout = (unsigned)t_scaled(t, WAIT_MS),
+                                   .verbs = t->suite->verbs };
         if (broken != DOCA_RULE_NONE)
                 rule_add(&w->params.policy.violated, broken);
         if (doca_session_open(&w->session, &w->params, &e) < 0)

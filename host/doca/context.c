@@ -121,13 +121,22 @@ static void build(struct doca_request *r)
                                       .user = r };
 }
 
+/* Its data has a place in the memory. */
+static bool has_place(const struct doca_context *c, const struct load_io *io)
+{
+        const struct doca_session *s = c->session;
+
+        return bytes_of(c, io) <= s->params->io_bytes &&
+               doca_within(io->block, io->blocks, s->total_size / s->block_size);
+}
+
 static int submit(struct load *l, unsigned queue, struct load_io *io)
 {
         struct doca_session *s = l->host;
         struct doca_context *c = &s->contexts[queue];
         struct doca_request *r = c->free;
 
-        if (c->broken || !r || bytes_of(c, io) > s->params->io_bytes)
+        if (c->broken || !r || !has_place(c, io))
                 return -1;
         c->free = r->next;
         r->io = io;
@@ -253,6 +262,9 @@ int doca_transfer(struct doca_session *s, bool write, uint64_t block, uint32_t b
                               .done = one_done,
                               .user = &done };
 
+        if (!has_place(&s->contexts[0], &io))
+                return host_fail(e, HOST_USAGE, "%u blocks at block %" PRIu64 " do not fit", blocks,
+                                 block);
         if (submit(&l, 0, &io) == 0 && send_queued(&l, 0) == 0)
                 while (!done && receive(&l, 0) >= 0) {
                         if (ms_until(deadline) == 0)
