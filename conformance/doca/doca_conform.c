@@ -172,6 +172,8 @@ static bool probe(struct suite *s, struct probed *p, char *error, size_t size)
         snprintf(error, size, "%s", r.seen);
         if (r.verdict == VERDICT_ERROR || s->role == ROLE_HOST)
                 return r.verdict != VERDICT_ERROR;
+        if (!doca_shape_of(peer->dialect, DOCA_QUERY))
+                return true; /* it cannot be asked */
         if (doca_session_open(&session, &params, &e) == 0) {
                 peer->total_size = session.total_size;
                 peer->block_size = session.block_size;
