@@ -231,25 +231,33 @@ static bool overlooks(const struct doca_conn *c, enum doca_rule rule)
         return rule_in(&doca_shared_of_conn(c)->policy.waived, rule);
 }
 
+/* NULL: it was refused. */
+static struct doca_worker *worker_of(struct doca_conn *c, const struct doca_msg *m,
+                                     enum doca_role *role)
+{
+        uint64_t context = m->context;
+
+        *role = (enum doca_role)(overlooks(c, DOCA_ROLE) ? m->role % DOCA_ROLES : m->role);
+        if (c->n_workers > 0 && overlooks(c, DOCA_CONTEXT))
+                context %= c->n_workers;
+        if (context < c->n_workers && *role < DOCA_ROLES)
+                return &c->workers[context];
+        REFUSE(c, DOCA_ERROR_INVALID_VALUE, "there is no context %" PRIu64 " with role %" PRIu64,
+               m->context, m->role);
+        return NULL;
+}
+
 static void run_create(struct doca_conn *c, const struct doca_msg *m)
 {
         struct doca_msg rsp = { .kind = DOCA_CREATE_RSP, .context = m->context, .role = m->role };
         uint8_t blob[DOCA_END_BLOB];
-        uint64_t context, role;
         struct doca_end peer, own;
+        enum doca_role role;
+        struct doca_worker *w = worker_of(c, m, &role);
         const char *why;
 
-        if (c->n_workers == 0) {
-                REFUSE(c, DOCA_ERROR_BAD_STATE, "the storage is not initialised");
+        if (!w)
                 return;
-        }
-        context = overlooks(c, DOCA_CONTEXT) ? m->context % c->n_workers : m->context;
-        role = overlooks(c, DOCA_ROLE) ? m->role % DOCA_ROLES : m->role;
-        if (context >= c->n_workers || role >= DOCA_ROLES) {
-                REFUSE(c, DOCA_ERROR_INVALID_VALUE,
-                       "there is no context %" PRIu64 " with role %" PRIu64, m->context, m->role);
-                return;
-        }
         if (!doca_end_read(m->data, &peer)) {
                 REFUSE(c, DOCA_ERROR_NOT_SUPPORTED,
                        "cannot connect: the connection details (%" PRIu32
@@ -257,10 +265,10 @@ static void run_create(struct doca_conn *c, const struct doca_msg *m)
                        m->data.len);
                 return;
         }
-        why = doca_worker_create(&c->workers[context], (enum doca_role)role, &peer, &own);
+        why = doca_worker_create(w, role, &peer, &own);
         if (why) {
                 REFUSE(c, DOCA_ERROR_INITIALIZATION, "context %" PRIu64 ", %s: %s", m->context,
-                       doca_role_name(m->role), why);
+                       doca_role_name(role), why);
                 return;
         }
         doca_end_write(&own, blob);
