@@ -50,16 +50,16 @@ static uint8_t *data_of(const struct doca_request *r)
                                                      : r->data;
 }
 
-static void result_came(struct doca_request *r, const struct doca_io *io)
+static void conclude(struct doca_request *r)
 {
-        const uint8_t *data = data_of(r);
-        bool ok = io->result == DOCA_SUCCESS;
+        bool ok = r->result == DOCA_SUCCESS;
 
-        r->result = (uint32_t)io->result;
+        if (!r->sent || !r->answered)
+                return;
         if (!ok)
                 r->context->session->failed_result = r->result;
         if (ok && !r->io->write && r->io->data)
-                memcpy(r->io->data, data, bytes_of(r->context, r->io));
+                memcpy(r->io->data, data_of(r), bytes_of(r->context, r->io));
         ended(r, ok ? LOAD_DONE : LOAD_FAILED);
 }
 
@@ -92,8 +92,11 @@ static void take_result(struct doca_context *c, struct rdma_recv *rx)
         }
         if (io.user_data > 0 && io.user_data <= c->session->params->depth)
                 r = &c->requests[io.user_data - 1];
-        if (r && r->io)
-                result_came(r, &io);
+        if (!r || !r->io)
+                return;
+        r->result = (uint32_t)io.result;
+        r->answered = true;
+        conclude(r);
 }
 
 static void build(struct doca_request *r)
@@ -140,6 +143,7 @@ static int submit(struct load *l, unsigned queue, struct load_io *io)
                 return -1;
         c->free = r->next;
         r->io = io;
+        r->sent = r->answered = false;
         if (io->write)
                 memcpy(data_of(r), io->data, bytes_of(c, io));
         build(r);
@@ -306,6 +310,20 @@ static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
         return false;
 }
 
+static void take_completion(struct doca_context *c, const struct verbs_wc *wc)
+{
+        struct doca_request *r = wc->wr->user;
+        struct rdma_recv *rx = (struct rdma_recv *)wc->wr;
+
+        if (wc->wr->op == VERBS_RECV) {
+                rx->bytes = wc->bytes;
+                take_result(c, rx);
+        } else if (wc->wr->op == VERBS_SEND && r->io) {
+                r->sent = true;
+                conclude(r);
+        }
+}
+
 static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 {
         struct doca_link *l = link_of(e);
@@ -318,12 +336,8 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
                                                  verbs_status_name(wc->status));
                 return false;
         }
-        if (wc->wr->op == VERBS_RECV && !c->broken) {
-                struct rdma_recv *rx = (struct rdma_recv *)wc->wr;
-
-                rx->bytes = wc->bytes;
-                take_result(c, rx);
-        }
+        if (!c->broken)
+                take_completion(c, wc);
         return false;
 }
 

@@ -37,8 +37,9 @@ struct doca_request { /* a slot; its data lies in the session's memory */
         struct load_io *io;        /* NULL: it is free */
         uint8_t *data, *message;
         struct doca_io said;
-        uint64_t block; /* of a request that is lost or failed: for words */
         uint32_t result;
+        bool sent,
+            answered; /* it is over when both are: the work request is the provider's until then */
 };
 
 struct doca_link {
