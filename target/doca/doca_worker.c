@@ -641,8 +641,11 @@ static int make_slots(struct doca_worker *w)
         bytes = pool_size(w->n_slots * DOCA_IO_LEN);
         w->slots = calloc(w->n_slots, sizeof(*w->slots));
         w->messages = regmem_get(&w->device->memory, bytes);
-        if (!w->slots || !w->messages)
+        if (!w->slots || !w->messages) {
+                drop_memory(w);
+                errno = ENOMEM;
                 return -1;
+        }
         w->message_key = regmem_key(w->messages, bytes);
         for (uint32_t i = 0; i < w->n_slots; i++) {
                 w->slots[i].message = w->messages + (size_t)i * DOCA_IO_LEN;
@@ -695,7 +698,8 @@ static int join(struct doca_ep *e, const struct doca_end *peer, struct doca_end 
                                    .reads_out = caps->reads_out,
                                    .rnr_retry = RETRIES,
                                    .retry = RETRIES };
-        return rdma_ep_numbers(&e->ep, &own->numbers) < 0
+        errno = EPROTO; /* who answers no READ cannot be written from */
+        return p.reads_out == 0 || rdma_ep_numbers(&e->ep, &own->numbers) < 0
                    ? -1
                    : rdma_ep_join(&e->ep, &peer->numbers, &p);
 }
