@@ -109,10 +109,13 @@ void doca_words_fields(const struct exchange_line *l, char *buf, size_t size)
         enum party sender = l->way == '>' ? PARTY_HOST : PARTY_CONTROLLER;
         struct text_lines lines = { .text = text_in(buf, size) };
         struct describe to = text_describer(&lines);
+        uint64_t len = doca_frame_len(d, l->header, sizeof(l->header));
         struct rule_set unused = { 0 };
         struct doca_msg m;
 
-        (void)doca_msg_read(d, l->header, sizeof(l->header), sender, &m, &unused);
+        if (len < d->frame.header || len > sizeof(l->header))
+                len = sizeof(l->header); /* of a longer one no more is kept */
+        (void)doca_msg_read(d, l->header, (size_t)len, sender, &m, &unused);
         doca_msg_describe(&to, d, &m);
 }
 

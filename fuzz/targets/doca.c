@@ -8,6 +8,7 @@
  * bytes, those of a control message without its size.
  */
 #include "fuzz/fuzz.h"
+#include "pdu/doca/machine/doca_service.h"
 #include "pdu/doca/machine/doca_target.h"
 #include "pdu/doca/machine/flow.h"
 #include "pdu/doca/machine/spoil.h"
@@ -20,6 +21,7 @@ struct scene {
         const struct doca_dialect *d;
         struct doca_control control;
         struct doca_target target;
+        struct doca_service service;
         struct rule_policy policy;
         unsigned asked, answered;
 };
@@ -103,6 +105,36 @@ static size_t framed(const struct scene *s, uint8_t *p, size_t n)
         return n;
 }
 
+/* A whole frame is a response or a fault of the target, whatever it is. */
+static void answer_service(struct scene *s, const uint8_t *p, size_t n)
+{
+        enum doca_rule rule;
+        struct doca_msg m;
+        enum doca_got got;
+
+        must(doca_service_receive(&s->service, p, n));
+        got = doca_service_next(&s->service, &m, &rule);
+        must(got != DOCA_GOT_NOTHING);
+        must(got != DOCA_GOT_FAULT || doca_rule_get(rule)->bound == PARTY_CONTROLLER);
+        must(doca_service_next(&s->service, &m, &rule) == DOCA_GOT_NOTHING);
+}
+
+/* What it says is what it was asked to say. */
+static void ask_by_service(struct scene *s, const struct doca_msg *m)
+{
+        struct doca_buffer *out = &s->service.out;
+        struct rule_set found = { 0 };
+        struct doca_msg said;
+
+        if (!doca_service_ask(&s->service, *m))
+                return;
+        must(doca_frame_len(s->d, out->p + out->at, doca_buffer_len(out)) == doca_buffer_len(out));
+        (void)doca_msg_read(s->d, out->p + out->at, doca_buffer_len(out), PARTY_HOST, &said,
+                            &found);
+        must(said.kind == m->kind && said.data.len == m->data.len);
+        doca_buffer_drop(out, doca_buffer_len(out));
+}
+
 static void control_message(struct scene *s, uint8_t *p, size_t n, enum party sender)
 {
         struct rule_set found = { 0 };
@@ -114,8 +146,11 @@ static void control_message(struct scene *s, uint8_t *p, size_t n, enum party se
         doca_control_says(&s->control, sender, &m, &found);
         must(doca_control_stage(&s->control) != NULL);
         must(s->control.requests <= DOCA_OUTSTANDING);
-        if (sender != PARTY_HOST)
+        if (sender != PARTY_HOST) {
+                answer_service(s, p, n);
                 return;
+        }
+        ask_by_service(s, &m);
         must(doca_target_receive(&s->target, p, n));
         drain(s);
 }
@@ -223,10 +258,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         doca_control_init(&s.control, s.d, (enum doca_after_error)(how / DOCA_VERSIONS % 3));
         doca_target_init(&s.target, s.d, how & 0x80 ? DOCA_CONSUMES : DOCA_KEEPS, &ops, &s.policy,
                          &s);
+        doca_service_init(&s.service, s.d, DOCA_UNSURE, &s.policy);
         doca_flow_init(&flow, s.d, &bounds, how & 0x40 ? 4 : 0);
         while (b.left > 0 && !s.target.failed && doca_buffer_len(&s.target.in) == 0)
                 one_message(&s, &flow, &b);
         drain(&s);
         doca_target_fini(&s.target);
+        doca_service_fini(&s.service);
         return 0;
 }
