@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cases about services: our target plays for each, good or with one rule broken, and the service has a session with it. A
- * case of a table: one for each rule of targets that ours can break.
+ * Cases about services: our target plays for each, good, with one rule broken, or with lawful trouble, and the service has
+ * a session with it. All are of tables: one for each rule of targets that ours can break, one for each kind of trouble.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void note_broken(void *user, enum doca_rule rule)
 
 /* --- the target --------------------------------------------------------------------------------- */
 
-static void start_target(struct play *p, enum doca_rule breaks)
+static void start_target(struct play *p, enum doca_rule breaks, const char *fault)
 {
         const struct suite *s = p->t->suite;
         const struct doca_peer *peer = s->peer;
@@ -55,7 +55,8 @@ static void start_target(struct play *p, enum doca_rule breaks)
         o.verbs = p->memory;
         if (breaks != DOCA_RULE_NONE)
                 rule_add(&o.policy.violated, breaks);
-        p->target = doca_server_start(&o, error, sizeof(error));
+        if (!fault || doca_fault_add(&o.faults, fault, error, sizeof(error)))
+                p->target = doca_server_start(&o, error, sizeof(error));
         if (!p->target)
                 snprintf(p->said, sizeof(p->said), "%.*s", (int)sizeof(p->said) - 1, error);
 }
@@ -78,10 +79,10 @@ static int write_and_read(struct doca_session *s, struct host_error *e)
         memset(written, 0x3c, sizeof(written));
         if (s->block_size != sizeof(written))
                 return host_fail(e, HOST_BROKEN, "blocks of %u bytes", s->block_size);
-        if (doca_transfer(s, true, 5, 1, written, e) < 0)
+        if (doca_transfer(s, 0, true, 5, 1, written, e) < 0)
                 return -1;
         memset(s->exported, 0, s->exported_len);
-        if (doca_transfer(s, false, 5, 1, read, e) < 0)
+        if (doca_transfer(s, 0, false, 5, 1, read, e) < 0)
                 return -1;
         return memcmp(written, read, sizeof(read)) == 0
                    ? 0
@@ -150,13 +151,13 @@ static void say_breaches(struct t *t, const struct rule_set *broken)
 }
 
 /* Ends the case where the service broke something itself, or the target could not be started. */
-static bool plays(struct t *t, enum doca_rule breaks, char said[SHELL_LINE])
+static bool plays(struct t *t, enum doca_rule breaks, const char *fault, char said[SHELL_LINE])
 {
         struct play p = { .t = t };
         bool started;
 
         pthread_mutex_init(&p.lock, NULL);
-        start_target(&p, breaks);
+        start_target(&p, breaks, fault);
         started = p.target;
         if (started && peer_of_case(t)->hook)
                 run_hook(&p);
@@ -174,7 +175,7 @@ static void have_session(struct t *t)
 {
         char said[SHELL_LINE];
 
-        if (!plays(t, DOCA_RULE_NONE, said))
+        if (!plays(t, DOCA_RULE_NONE, NULL, said))
                 fail(t, "a session that works", "%s", said);
 }
 
@@ -194,7 +195,7 @@ static void have_bad_session(struct t *t)
 {
         char said[SHELL_LINE];
 
-        if (plays(t, (enum doca_rule)t->test->rules[0], said))
+        if (plays(t, (enum doca_rule)t->test->rules[0], NULL, said))
                 fail(t, "a service that reports an error", "success");
 }
 
@@ -205,28 +206,116 @@ static bool can_be_played(enum doca_rule rule)
         return r->bound == PARTY_CONTROLLER && r->violators != 0 && r->level == LEVEL_MUST;
 }
 
-const struct test_case **doca_service_cases(size_t *count)
+/* --- lawful trouble ----------------------------------------------------------------------------- */
+
+static const struct {
+        const char *id, *says;
+        const char *fault; /* of the target: see doca_fault_add() */
+        bool old, waits;   /* 2.10 has that request, too; the service waits until it gives up */
+} troubles[] = {
+        { "doca/refused/query", "A refused query_storage ends without success", "refuse@query",
+          false, false },
+        { "doca/refused/init", "A refused init_storage ends without success", "refuse@init", true,
+          false },
+        { "doca/refused/connection", "A refused connection ends without success", "refuse@create",
+          true, false },
+        { "doca/refused/start", "A refused start_storage ends without success", "refuse@start",
+          true, false },
+        { "doca/refused/read", "A read whose result is an error is no success", "refuse@read", true,
+          false },
+        { "doca/refused/write", "A write whose result is an error is no success", "refuse@write",
+          true, false },
+        { "doca/silent/query", "A query_storage without response ends without success",
+          "silent@query", false, true },
+        { "doca/silent/init", "An init_storage without response ends without success",
+          "silent@init", true, true },
+        { "doca/silent/connection", "A connection without response ends without success",
+          "silent@create", true, true },
+        { "doca/silent/start", "A start_storage without response ends without success",
+          "silent@start", true, true },
+        { "doca/silent/read", "A read without result ends without success", "silent@read", true,
+          true },
+        { "doca/silent/write", "A write without result ends without success", "silent@write", true,
+          true },
+        { "doca/closed/query", "A channel that ends at query_storage ends without success",
+          "close@query", false, false },
+        { "doca/closed/init", "A channel that ends at init_storage ends without success",
+          "close@init", true, false },
+        { "doca/closed/connection", "A channel that ends at a connection ends without success",
+          "close@create", true, false },
+        { "doca/closed/start", "A channel that ends at start_storage ends without success",
+          "close@start", true, false },
+};
+enum { TROUBLES = sizeof(troubles) / sizeof(troubles[0]) };
+
+static unsigned trouble_of(const struct test_case *c)
+{
+        unsigned i = 0;
+
+        while (i + 1 < TROUBLES && strcmp(troubles[i].id, c->id) != 0)
+                i++;
+        return i;
+}
+
+/* Data did not move, or was not to be relied on: who reports success says what is not so. */
+static void have_trouble(struct t *t)
+{
+        const unsigned i = trouble_of(t->test);
+        char said[SHELL_LINE];
+
+        require(t, troubles[i].old || peer_of_case(t)->dialect->has_context,
+                "2.10 has no such request");
+        if (plays(t, DOCA_RULE_NONE, troubles[i].fault, said))
+                harm(t, "a service that reports an error", "success");
+}
+
+/* --- the tables --------------------------------------------------------------------------------- */
+
+static const struct test_case *case_of_rule(enum doca_rule rule)
 {
         static unsigned rules[DOCA_RULES][2];
         static struct test_case cases[DOCA_RULES];
-        const struct test_case **list = must_have(calloc(DOCA_RULES, sizeof(*list)));
+
+        rules[rule][0] = rule;
+        cases[rule] =
+            (struct test_case) { .id = doca_rule_get(rule)->id,
+                                 .level = LEVEL_MUST,
+                                 .rules = rules[rule],
+                                 .says = "A service notices a target that breaks this rule",
+                                 .run = have_bad_session,
+                                 .family = &doca_conform,
+                                 .file = __FILE__,
+                                 .line = __LINE__ };
+        return &cases[rule];
+}
+
+static const struct test_case *case_of_trouble(unsigned i)
+{
+        static const unsigned nothing[] = { RULE_NONE };
+        static struct test_case cases[TROUBLES];
+
+        cases[i] = (struct test_case) { .id = troubles[i].id,
+                                        .level = LEVEL_MUST,
+                                        .rules = nothing,
+                                        .says = troubles[i].says,
+                                        .run = have_trouble,
+                                        .family = &doca_conform,
+                                        .file = __FILE__,
+                                        .line = __LINE__,
+                                        .slow = troubles[i].waits };
+        return &cases[i];
+}
+
+const struct test_case **doca_service_cases(size_t *count)
+{
+        const struct test_case **list = must_have(calloc(DOCA_RULES + TROUBLES, sizeof(*list)));
 
         *count = 0;
         list[(*count)++] = &doca_service_session;
-        for (unsigned i = 1; i < DOCA_RULES; i++) {
-                if (!can_be_played((enum doca_rule)i))
-                        continue;
-                rules[i][0] = i;
-                cases[i] =
-                    (struct test_case) { .id = doca_rule_get(i)->id,
-                                         .level = LEVEL_MUST,
-                                         .rules = rules[i],
-                                         .says = "A service notices a target that breaks this rule",
-                                         .run = have_bad_session,
-                                         .family = &doca_conform,
-                                         .file = __FILE__,
-                                         .line = __LINE__ };
-                list[(*count)++] = &cases[i];
-        }
+        for (unsigned i = 1; i < DOCA_RULES; i++)
+                if (can_be_played((enum doca_rule)i))
+                        list[(*count)++] = case_of_rule((enum doca_rule)i);
+        for (unsigned i = 0; i < TROUBLES; i++)
+                list[(*count)++] = case_of_trouble(i);
         return list;
 }

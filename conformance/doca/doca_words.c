@@ -12,8 +12,16 @@
 #include "pdu/doca/wire/blob.h"
 #include "pdu/io/loop.h"
 #include "pdu/io/stream.h"
+#include "pdu/io/verbs/rdma_wait.h"
 
-enum { WAIT_MS = 5000, READ_BYTES = 16 << 10, ANY_QPN = 0x4d5e6f };
+enum {
+        WAIT_MS = 5000,
+        NAP_MS = 10,
+        READ_BYTES = 16 << 10,
+        ANY_QPN = 0x4d5e6f,
+        DEPTH = 4,
+        IO_BYTES = 4096,
+};
 
 struct channel {
         struct channel *next;
@@ -23,7 +31,7 @@ struct channel {
         struct doca_control control;
         struct doca_buffer in;
         size_t taken;
-        uint32_t next_id;
+        uint32_t next_id, correlation;
 };
 
 struct world {
@@ -80,6 +88,7 @@ struct channel *connect_channel(struct t *t)
         c->t = t;
         c->number = ++t->connections;
         c->next_id = 1;
+        c->correlation = 0x101;
         c->next = world(t)->channels;
         world(t)->channels = c;
         doca_control_init(&c->control, dialect(t), DOCA_UNSURE);
@@ -135,8 +144,8 @@ static void say_spoilt(struct channel *c, struct doca_msg m, const struct rule_s
         uint8_t frame[1024];
         size_t n;
 
-        m.message_id = c->next_id;
-        m.correlation_id = 0x100 + c->next_id++;
+        m.message_id = c->next_id++;
+        m.correlation_id = c->correlation++;
         (void)doca_spoil_msg(violated, dialect(c->t), &m);
         n = doca_msg_write(dialect(c->t), &m, frame, sizeof(frame) - DOCA_SPOIL_ROOM);
         if (n == 0 || n > sizeof(frame) - DOCA_SPOIL_ROOM)
@@ -158,6 +167,24 @@ void say_broken(struct channel *c, struct doca_msg m, enum doca_rule rule)
 
         rule_add(&violated, rule);
         say_spoilt(c, m, &violated);
+}
+
+void use_ids(struct channel *c, uint32_t message, uint32_t correlation)
+{
+        c->next_id = message;
+        c->correlation = correlation;
+}
+
+void say_no_more(struct channel *c)
+{
+        exchange_event(&c->t->log, c->number, "no more is sent");
+        (void)stream_half_close(&c->stream);
+}
+
+void hang_up(struct channel *c)
+{
+        exchange_event(&c->t->log, c->number, "reset");
+        stream_close(&c->stream, true);
 }
 
 /* --- hearing ------------------------------------------------------------------------------------ */
@@ -288,6 +315,21 @@ void expect_gone(struct channel *c)
                 fail(c->t, "the end of the control channel", "nothing");
 }
 
+void advise_gone(struct channel *c, const char *because)
+{
+        struct doca_msg m;
+
+        while (next(c, t_deadline(c->t, WAIT_MS), &m))
+                ;
+        if (c->stream.end == STREAM_OPEN)
+                advise(c->t, "the end of the control channel", "it stays, %s", because);
+}
+
+void want_others_served(struct t *t)
+{
+        ask_first(connect_channel(t));
+}
+
 void expect_no_more(struct channel *c, unsigned ms)
 {
         struct doca_msg m;
@@ -383,7 +425,7 @@ struct doca_msg create_connection(struct channel *c, uint64_t context, uint64_t 
 
 /* --- the data path ------------------------------------------------------------------------------ */
 
-static uint64_t first_block(const struct t *t)
+uint64_t first_block(const struct t *t)
 {
         return (uint64_t)(t->range < 0 ? 0 : t->range) * DOCA_RANGE_BYTES /
                world(t)->session.block_size;
@@ -397,49 +439,140 @@ unsigned doca_ranges(const struct suite *s)
         return n < 64 ? (unsigned)n : 64;
 }
 
-struct doca_session *data_path(struct t *t, enum doca_rule broken)
+static struct doca_params params_of(const struct t *t, struct path path)
+{
+        const struct doca_peer *p = peer_of_case(t);
+        struct doca_params params = { .traddr = t->suite->traddr,
+                                      .trsvcid = t->suite->trsvcid,
+                                      .device = p->device,
+                                      .dialect = p->dialect,
+                                      .cores = path.cores ? path.cores : 1,
+                                      .depth = path.depth ? path.depth : DEPTH,
+                                      .io_bytes = path.io_bytes ? path.io_bytes : IO_BYTES,
+                                      .storage = p->total_size ? p->total_size : DOCA_RANGE_BYTES,
+                                      .timeout = (unsigned)t_scaled(t, WAIT_MS),
+                                      .change = path.change,
+                                      .verbs = t->suite->verbs };
+
+        if (path.broken != DOCA_RULE_NONE)
+                rule_add(&params.policy.violated, path.broken);
+        return params;
+}
+
+/* One at a time. */
+struct doca_session *data_path(struct t *t, struct path path)
 {
         struct world *w = world(t);
         const struct doca_peer *p = peer_of_case(t);
         struct host_error e = { 0 };
 
         require(t, !p->no_rdma[0], "%s", p->no_rdma);
-        w->params =
-            (struct doca_params) { .traddr = t->suite->traddr,
-                                   .trsvcid = t->suite->trsvcid,
-                                   .device = p->device,
-                                   .dialect = p->dialect,
-                                   .cores = 1,
-                                   .depth = 4,
-                                   .io_bytes = 4096,
-                                   .storage = p->total_size ? p->total_size : DOCA_RANGE_BYTES,
-                                   .timeout = (unsigned)t_scaled(t, WAIT_MS),
-                                   .verbs = t->suite->verbs };
-        if (broken != DOCA_RULE_NONE)
-                rule_add(&w->params.policy.violated, broken);
+        w->params = params_of(t, path);
         if (doca_session_open(&w->session, &w->params, &e) < 0)
                 broke(t, "%s", e.line);
         w->has_session = true;
         t->connections++;
-        exchange_event(&t->log, t->connections, "a session of one context");
+        exchange_event(&t->log, t->connections, "a session of %u contexts", w->params.cores);
         if (doca_session_start(&w->session, &e) < 0)
                 skip(t, "no data path: %s", e.line);
         return &w->session;
 }
 
-bool transfer_block(struct t *t, struct doca_session *s, bool write, void *data)
+static void settle_results(struct t *t, const struct doca_session *s, const char *line)
+{
+        rule_each_in (&s->found, id)
+                t_notice(t, id, line);
+        t_settle(t);
+}
+
+bool transfer(struct t *t, struct doca_session *s, unsigned context, bool write, uint64_t block,
+              uint32_t blocks, void *data)
 {
         struct host_error e = { 0 };
-        bool ok = doca_transfer(s, write, first_block(t), 1, data, &e) == 0;
+        bool ok = doca_transfer(s, context, write, block, blocks, data, &e) == 0;
 
-        exchange_event(&t->log, t->connections, "%s of a block: %s", write ? "write" : "read",
-                       ok ? "success" : e.line);
-        rule_each_in (&s->found, id)
-                t_notice(t, id, ok ? "a result" : e.line);
-        t_settle(t);
+        exchange_event(&t->log, t->connections, "%s of %u blocks: %s", write ? "write" : "read",
+                       blocks, ok ? "success" : e.line);
+        settle_results(t, s, ok ? "a result" : e.line);
         if (!ok && e.kind != HOST_STATUS)
                 fail(t, "a result", "%s", e.line);
         return ok;
+}
+
+bool transfer_block(struct t *t, struct doca_session *s, bool write, void *data)
+{
+        return transfer(t, s, 0, write, first_block(t), 1, data);
+}
+
+static void count_one(struct load_io *io, void *user)
+{
+        if (io->outcome != LOAD_LOST)
+                ++*(unsigned *)user;
+}
+
+void read_at_once(struct t *t, struct doca_session *s,
+                  void (*meanwhile)(struct t *, struct doca_session *))
+{
+        struct load l = doca_load(s);
+        unsigned done = 0, n = s->params->depth;
+        struct load_io *ios = t_alloc(t, n * sizeof(*ios));
+        uint64_t deadline = t_deadline(t, WAIT_MS);
+
+        for (unsigned i = 0; i < n; i++) {
+                ios[i] = (struct load_io) {
+                        .block = first_block(t), .blocks = 1, .done = count_one, .user = &done
+                };
+                if (l.ops->submit(&l, 0, &ios[i]) < 0)
+                        broke(t, "no place for request %u of %u", i + 1, n);
+        }
+        (void)l.ops->send(&l, 0);
+        if (meanwhile)
+                meanwhile(t, s);
+        while (done < n && l.ops->receive(&l, 0) >= 0 && loop_left(deadline) > 0)
+                if (done < n) {
+                        s->slept = true;
+                        rdma_group_sleep(&s->group, NAP_MS);
+                }
+        exchange_event(&t->log, t->connections, "%u of %u reads have a result", done, n);
+        settle_results(t, s, "a result");
+        broke_if_over(t);
+        if (done < n)
+                t_notice(t, DOCA_IO_ANSWERED, "a request without a result");
+        t_settle(t);
+        want(t, done == n, "a result of each request", "%u of %u", done, n);
+}
+
+void ask_session(struct t *t, struct doca_session *s, enum doca_kind kind)
+{
+        struct doca_msg m;
+        struct host_error e = { 0 };
+
+        if (doca_session_ask(s, (struct doca_msg) { .kind = kind }, &m, &e) < 0)
+                fail(t, "a response that is no error", "%s", e.line);
+}
+
+void want_request_refused(struct t *t, struct doca_session *s, enum doca_kind kind)
+{
+        uint8_t *data = t_alloc(t, s->params->io_bytes);
+        struct doca_msg m;
+        struct host_error e = { 0 };
+
+        t->negative = true;
+        if (doca_session_ask(s, (struct doca_msg) { .kind = kind, .transactions = 1, .cores = 1 },
+                             &m, &e) == 0)
+                fail(t, "an error response", "%s", doca_msg_name(dialect(t), &m));
+        want(t, e.kind == HOST_STATUS, "an error response", "%s", e.line);
+        if (!transfer_block(t, s, false, data))
+                harm(t, "a data path that works on", "%s", doca_error_name(refused_with(s)));
+}
+
+void abandon_session(struct t *t)
+{
+        struct world *w = world(t);
+
+        w->has_session = false;
+        exchange_event(&t->log, t->connections, "the session ends without a word");
+        (void)doca_session_close(&w->session, false, NULL);
 }
 
 uint16_t refused_with(const struct doca_session *s)

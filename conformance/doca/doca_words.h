@@ -36,6 +36,15 @@ void expect_refused(struct channel *c);
 /* The same, or the end of the channel. */
 void expect_refused_or_gone(struct channel *c);
 void expect_gone(struct channel *c);
+/* The next requests have these ids. */
+void use_ids(struct channel *c, uint32_t message, uint32_t correlation);
+/* No more is said, and all is heard; the channel ends, with a reset. */
+void say_no_more(struct channel *c);
+void hang_up(struct channel *c);
+/* What the client sends is at an end: advised who keeps the channel. */
+void advise_gone(struct channel *c, const char *because);
+/* Somebody else's first request is answered. */
+void want_others_served(struct t *t);
 /* Nothing comes for so long. */
 void expect_no_more(struct channel *c, unsigned ms);
 
@@ -53,12 +62,33 @@ struct doca_msg create_connection(struct channel *c, uint64_t context, uint64_t 
 
 /* --- the data path ------------------------------------------------------------------------------ */
 
-/* A session of one context, that breaks this rule of services in each I/O message (DOCA_RULE_NONE: none). Skips the case
- * where the target, or this machine, cannot connect us. */
-struct doca_session *data_path(struct t *t, enum doca_rule broken);
-/* A request of one block of the case's range; false: it was refused, and t->result has nothing yet. What the results break
- * is noticed. */
+struct path {
+        unsigned cores, depth; /* 0: one context; 4 requests */
+        uint32_t io_bytes;     /* of a request at most; 0: 4096 */
+        enum doca_rule broken; /* by each of our I/O messages; DOCA_RULE_NONE: none */
+        void (*change)(const struct doca_session *s,
+                       struct doca_io *io); /* of each; see struct doca_params */
+};
+
+/* A session with its connections. Skips the case where the target, or this machine, cannot connect us. */
+struct doca_session *data_path(struct t *t, struct path p);
+/* The first block of the case's range. */
+uint64_t first_block(const struct t *t);
+/* A request of a context; false: it was refused, and t->result has nothing yet. What the results break is noticed. */
+bool transfer(struct t *t, struct doca_session *s, unsigned context, bool write, uint64_t block,
+              uint32_t blocks, void *data);
+/* ... of the first block, over context 0. */
 bool transfer_block(struct t *t, struct doca_session *s, bool write, void *data);
+/* As many reads as the session has requests, at once; between their sending and their results `meanwhile` is done (NULL:
+ * nothing). Each has its result. */
+void read_at_once(struct t *t, struct doca_session *s,
+                  void (*meanwhile)(struct t *, struct doca_session *));
+/* A request on the control channel of a session that runs is refused, and its data path works on. */
+void want_request_refused(struct t *t, struct doca_session *s, enum doca_kind kind);
+/* ... is answered. */
+void ask_session(struct t *t, struct doca_session *s, enum doca_kind kind);
+/* It ends, with nothing said: control channel and queue pairs. */
+void abandon_session(struct t *t);
 /* The code of the refusal. */
 uint16_t refused_with(const struct doca_session *s);
 /* stop_storage and shutdown are answered. */

@@ -354,3 +354,21 @@ def test_suite_of_services_advises_who_overlooks():
 @pytest.mark.parametrize("hook, code", [("exit 0", 0), ("exit 1", 1)])
 def test_hooks(hook, code):
     conform("--role", "host", "--hook", f'test -n "$NVMF_TRSVCID" && {hook}', "doca/order/session", code=code)
+
+
+def test_cases():
+    """As many as were promised: cases of targets, and of services."""
+    assert len(re.findall(r"^ *doca/", conform("--list"), re.M)) >= 90
+    assert len(re.findall(r"^ *doca/", conform("--role", "host", "--list"), re.M)) >= 30
+
+
+@pytest.mark.parametrize("fault", ["refuse@init", "close@start", "refuse@nothing", "read", "close@read"])
+def test_faults(target, fault):
+    """Lawful trouble on request; of what is none it is said so."""
+    if fault in ("refuse@nothing", "read", "close@read"):
+        done = subprocess.run([NVMFSPEC, "target", "-t", "doca", "--fault", fault], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and fault in done.stderr
+        return
+    channel = doca.Channel.to(target("--fault", fault, "--reference"))
+    channel.ask("query_storage_request")
+    assert init(channel)["name"] == ("error_response" if fault == "refuse@init" else "init_storage_response")

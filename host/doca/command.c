@@ -152,7 +152,7 @@ static bool span_next(struct span *s, const struct call *c)
 
 static int span_step(struct span *s, struct call *c, bool write, struct host_error *e)
 {
-        if (doca_transfer(&c->session, write, s->block, s->blocks, s->buf, e) < 0)
+        if (doca_transfer(&c->session, 0, write, s->block, s->blocks, s->buf, e) < 0)
                 return -1;
         s->block += s->blocks;
         s->left -= s->blocks;

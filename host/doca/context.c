@@ -72,10 +72,25 @@ static enum doca_rule fault(const struct doca_context *c, const struct rule_set 
         return DOCA_RULE_NONE;
 }
 
+/* NULL: it is of none that is outstanding. */
+static struct doca_request *request_of(const struct doca_context *c, uint64_t user_data)
+{
+        const struct doca_params *p = c->session->params;
+
+        if (!p->change)
+                return user_data > 0 && user_data <= p->depth && c->requests[user_data - 1].io
+                           ? &c->requests[user_data - 1]
+                           : NULL;
+        for (unsigned i = 0; i < p->depth; i++)
+                if (c->requests[i].io && c->requests[i].said.user_data == user_data)
+                        return &c->requests[i];
+        return NULL;
+}
+
 static void take_result(struct doca_context *c, struct rdma_recv *rx)
 {
         struct rule_set found = { 0 };
-        struct doca_request *r = NULL;
+        struct doca_request *r;
         enum doca_rule rule;
         struct doca_io io;
 
@@ -90,9 +105,8 @@ static void take_result(struct doca_context *c, struct rdma_recv *rx)
                                          doca_rule_get(rule)->id, doca_rule_get(rule)->says);
                 return;
         }
-        if (io.user_data > 0 && io.user_data <= c->session->params->depth)
-                r = &c->requests[io.user_data - 1];
-        if (!r || !r->io)
+        r = request_of(c, io.user_data);
+        if (!r)
                 return;
         r->result = (uint32_t)io.result;
         r->answered = true;
@@ -114,6 +128,8 @@ static void build(struct doca_request *r)
                                      .user_data = (uint64_t)(r - c->requests) + 1,
                                      .size = bytes_of(c, r->io) };
         doca_io_put_place(d, &r->said, base, at);
+        if (s->params->change)
+                s->params->change(s, &r->said);
         doca_io_write(d, &r->said, r->message);
         (void)doca_spoil_io(&s->params->policy.violated, d, PARTY_HOST, r->message, &n);
         doca_flow_says(c->flow, PARTY_HOST, r->message, n, &r->said, &own);
@@ -253,8 +269,8 @@ static void one_done(struct load_io *io, void *user)
         *(bool *)user = true;
 }
 
-int doca_transfer(struct doca_session *s, bool write, uint64_t block, uint32_t blocks, void *data,
-                  struct host_error *e)
+int doca_transfer(struct doca_session *s, unsigned context, bool write, uint64_t block,
+                  uint32_t blocks, void *data, struct host_error *e)
 {
         struct load l = doca_load(s);
         uint64_t deadline = deadline_in(s->params->timeout);
@@ -266,13 +282,13 @@ int doca_transfer(struct doca_session *s, bool write, uint64_t block, uint32_t b
                               .done = one_done,
                               .user = &done };
 
-        if (!has_place(&s->contexts[0], &io))
+        if (!has_place(&s->contexts[context], &io))
                 return host_fail(e, HOST_USAGE, "%u blocks at block %" PRIu64 " do not fit", blocks,
                                  block);
-        if (submit(&l, 0, &io) == 0 && send_queued(&l, 0) == 0)
-                while (!done && receive(&l, 0) >= 0) {
+        if (submit(&l, context, &io) == 0 && send_queued(&l, context) == 0)
+                while (!done && receive(&l, context) >= 0) {
                         if (ms_until(deadline) == 0)
-                                abandon(&l, 0, "a request timed out");
+                                abandon(&l, context, "a request timed out");
                         else if (!done) {
                                 s->slept = true;
                                 rdma_group_sleep(&s->group, NAP_MS);
@@ -283,7 +299,7 @@ int doca_transfer(struct doca_session *s, bool write, uint64_t block, uint32_t b
         if (done && io.outcome == LOAD_FAILED)
                 why_failed(&l, &io, e);
         else
-                why_lost(&l, 0, e);
+                why_lost(&l, context, e);
         return -1;
 }
 

@@ -15,6 +15,8 @@
 #include "pdu/verbs/rdma_ep.h"
 #include "pdu/verbs/rdma_memory.h"
 
+struct doca_session;
+
 struct doca_params {
         const char *traddr, *trsvcid;
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
@@ -25,6 +27,9 @@ struct doca_params {
         uint64_t storage;      /* bytes; 2.10 alone, which cannot ask */
         unsigned timeout;      /* ms: of each response, and of the connections */
         struct rule_policy policy;
+        /* A request is changed before it is sent, for tests of targets; its user data is told apart as it was sent. NULL: as
+         * it is. */
+        void (*change)(const struct doca_session *s, struct doca_io *io);
         struct verbs_provider *verbs; /* NULL: the machine's */
 };
 
@@ -113,8 +118,8 @@ void doca_context_free(struct doca_context *c);
 
 /* As struct load_ops, with the session as load->host. */
 struct load doca_load(struct doca_session *s);
-/* One request, and its end; data of blocks * block size bytes. -1: e. */
-int doca_transfer(struct doca_session *s, bool write, uint64_t block, uint32_t blocks, void *data,
-                  struct host_error *e);
+/* One request of a context (from 0), and its end; data of blocks * block size bytes. -1: e. */
+int doca_transfer(struct doca_session *s, unsigned context, bool write, uint64_t block,
+                  uint32_t blocks, void *data, struct host_error *e);
 
 #endif

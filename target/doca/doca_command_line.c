@@ -39,6 +39,11 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
         return false;
 }
 
+static bool take_fault(void *args, const char *value, char *error, size_t size)
+{
+        return doca_fault_add(&((struct args *)args)->options.faults, value, error, size);
+}
+
 /* clang-format off */
 static const struct option_row options[] = {
         { .name = "ns", .arg = "SPEC", .group = 1, .kind = OPTION_STRING, .at = AT(options.ns),
@@ -59,6 +64,8 @@ static const struct option_row options[] = {
           .says = "do not check this rule of services; repeatable" },
         { .name = "violate", .arg = "RULE", .group = 1, .kind = OPTION_CALL, .call = take_violate,
           .says = "break this rule of targets; repeatable" },
+        { .name = "fault", .arg = "HOW@REQUEST", .group = 1, .kind = OPTION_CALL, .call = take_fault,
+          .says = "lawful trouble: refuse, silent or close, @query, @init, @create, @connect, @start, @stop or @shutdown; refuse or silent, @read or @write; repeatable" },
         { .name = NULL },
 };
 /* clang-format on */

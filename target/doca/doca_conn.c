@@ -310,13 +310,28 @@ static void (*const runs[DOCA_KINDS])(struct doca_conn *c, const struct doca_msg
         [DOCA_SHUTDOWN] = await,
 };
 
+static void end(struct doca_conn *c, bool at_once);
+
+/* A request that is not answered stays in hand. */
+static void misbehave(struct doca_conn *c, const struct doca_msg *m, enum doca_fault how)
+{
+        if (how == DOCA_FAULT_REFUSE)
+                REFUSE(c, DOCA_ERROR_BAD_STATE, "%s is refused, on purpose",
+                       doca_msg_name(c->machine.control.dialect, m));
+        else if (how == DOCA_FAULT_CLOSE)
+                end(c, true);
+}
+
 static void run(void *user, const struct doca_msg *m)
 {
         struct doca_conn *c = user;
+        enum doca_fault how = doca_shared_of_conn(c)->faults.control[m->kind];
 
         trace(c, "%s (%s)", doca_msg_name(c->machine.control.dialect, m),
               doca_control_stage(&c->machine.control));
-        if (runs[m->kind])
+        if (how != DOCA_FAULT_NONE)
+                misbehave(c, m, how);
+        else if (runs[m->kind])
                 runs[m->kind](c, m);
         else
                 trace(c, "type %" PRIu32 " is overlooked", m->type);

@@ -53,6 +53,7 @@ static void describe(struct doca_shared *s, const struct doca_options *o)
                 .dialect = o->dialect,
                 .after_error = o->reference ? DOCA_CONSUMES : DOCA_KEEPS,
                 .policy = o->policy,
+                .faults = o->faults,
                 .cores = or (o->cores, CORES),
                 .transactions = or (o->transactions, TRANSACTIONS),
                 .device = o->device,

@@ -6,7 +6,7 @@
 #ifndef NVMF_TARGET_DOCA_SERVER_H
 #define NVMF_TARGET_DOCA_SERVER_H
 
-#include "pdu/doca/wire/doca.h"
+#include "doca_fault.h"
 
 struct verbs_provider;
 
@@ -24,6 +24,7 @@ struct doca_options {
         uint32_t max_transfer;        /* bytes of a request; 0: 4 MiB */
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
         struct rule_policy policy;
+        struct doca_faults faults;
         unsigned reactors, busy_poll; /* 0: one; microseconds */
         bool trace, quiet;
         struct capture_writer *record; /* may be NULL */

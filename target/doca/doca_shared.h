@@ -3,6 +3,7 @@
 #ifndef NVMF_TARGET_DOCA_SHARED_H
 #define NVMF_TARGET_DOCA_SHARED_H
 
+#include "doca_fault.h"
 #include "pdu/doca/machine/doca_target.h"
 #include "target/engine/reactor.h"
 #include "target/ns/ns.h"
@@ -19,6 +20,7 @@ struct doca_shared {
         const struct doca_dialect *dialect;
         enum doca_after_error after_error;
         struct rule_policy policy;
+        struct doca_faults faults;
         uint64_t cores, transactions; /* of a client at most */
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
         void (*broken)(void *user, enum doca_rule rule); /* see struct doca_options */

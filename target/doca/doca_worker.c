@@ -315,6 +315,33 @@ static struct doca_bounds bounds_of(const struct doca_worker *w)
                                       .len = w->client->memory.len };
 }
 
+static enum doca_fault fault_of(const struct doca_slot *s)
+{
+        return s->io.type <= DOCA_IO_WRITE ? shared(s->worker)->faults.io[s->io.type]
+                                           : DOCA_FAULT_NONE;
+}
+
+/* It has no result, on purpose. */
+static bool is_left_out(struct doca_worker *w, const struct doca_slot *s)
+{
+        return fault_of(s) == DOCA_FAULT_SILENT ||
+               (rule_in(&shared(w)->policy.violated, DOCA_IO_ANSWERED) && w->begun++ % 2 == 1);
+}
+
+static void do_request(struct doca_slot *s)
+{
+        struct doca_worker *w = s->worker;
+
+        if (is_left_out(w, s))
+                slot_free(s);
+        else if (fault_of(s) == DOCA_FAULT_REFUSE)
+                finish(s, DOCA_ERROR_IO_FAILED);
+        else if (s->io.size == 0)
+                finish(s, DOCA_SUCCESS);
+        else if (!execute(s))
+                go_hungry(s);
+}
+
 static void begin(struct doca_slot *s, uint32_t bytes)
 {
         struct doca_worker *w = s->worker;
@@ -338,12 +365,12 @@ static void begin(struct doca_slot *s, uint32_t bytes)
                 finish(s, DOCA_SUCCESS); /* overlooked, and nothing is touched */
                 return;
         }
-        if (code != DOCA_SUCCESS)
-                say_refusal(s, broken, code);
-        if (code != DOCA_SUCCESS || s->io.size == 0)
-                finish(s, code);
-        else if (!execute(s))
-                go_hungry(s);
+        if (code == DOCA_SUCCESS) {
+                do_request(s);
+                return;
+        }
+        say_refusal(s, broken, code);
+        finish(s, code);
 }
 
 /* The receive goes back before the result is sent: the client may answer that at once. */

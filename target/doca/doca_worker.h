@@ -52,6 +52,7 @@ struct doca_worker {
         uint32_t message_key;
         unsigned in_use; /* slots */
         unsigned away;   /* ... that another thread has */
+        unsigned begun;  /* requests, for who leaves out some */
         bool closing;
         struct doca_stats stats;
 };

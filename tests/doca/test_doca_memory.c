@@ -79,7 +79,7 @@ static void move(struct doca_session *s, bool write, uint64_t block, uint32_t bl
 {
         struct host_error e = { 0 };
 
-        if (doca_transfer(s, write, block, blocks, data, &e) < 0)
+        if (doca_transfer(s, 0, write, block, blocks, data, &e) < 0)
                 fail_msg("%s", e.line);
 }
 
@@ -172,7 +172,7 @@ static void expect_failure(enum doca_rule violated, uint16_t result)
         rule_add(&w.params.policy.violated, violated);
         serve(&w);
         start(&w, &s);
-        assert_int_equal(doca_transfer(&s, true, 0, 8, data, &e), -1);
+        assert_int_equal(doca_transfer(&s, 0, true, 0, 8, data, &e), -1);
         assert_int_equal(e.kind, HOST_STATUS);
         assert_int_equal(e.status, result);
         (void)doca_session_close(&s, true, NULL);
@@ -202,7 +202,7 @@ static void test_too_big(void **state)
         w.options.max_transfer = 8192;
         serve(&w);
         start(&w, &s);
-        assert_int_equal(doca_transfer(&s, false, 0, IO / 512, data, &e), -1);
+        assert_int_equal(doca_transfer(&s, 0, false, 0, IO / 512, data, &e), -1);
         assert_int_equal(e.status, DOCA_ERROR_TOO_BIG);
         move(&s, false, 0, 16, data);
         finish(&s);
@@ -225,7 +225,7 @@ static void test_wrong_key(void **state)
         s.exported = rdma_memory_own(&s.memory, s.exported_len, &s.exported_key);
         for (unsigned i = 0; i < w.params.depth; i++)
                 s.contexts[0].requests[i].data = s.exported;
-        assert_int_equal(doca_transfer(&s, false, 0, 1, data, &e), -1);
+        assert_int_equal(doca_transfer(&s, 0, false, 0, 1, data, &e), -1);
         (void)doca_session_close(&s, true, NULL);
         close_world(&w);
 }
@@ -245,7 +245,7 @@ static void test_target_breaks_rules(void **state)
                 rule_add(&w.options.policy.violated, rules[i]);
                 serve(&w);
                 start(&w, &s);
-                assert_int_equal(doca_transfer(&s, false, 0, 1, data, &e), -1);
+                assert_int_equal(doca_transfer(&s, 0, false, 0, 1, data, &e), -1);
                 assert_non_null(strstr(e.line, doca_rule_get(rules[i])->id));
                 (void)doca_session_close(&s, true, NULL);
                 close_world(&w);
@@ -359,7 +359,7 @@ static void test_target_vanishes(void **state)
         start(&w, &s);
         move(&s, false, 0, 1, data);
         doca_server_stop(w.server);
-        assert_int_equal(doca_transfer(&s, false, 0, 1, data, &e), -1);
+        assert_int_equal(doca_transfer(&s, 0, false, 0, 1, data, &e), -1);
         assert_int_equal(e.kind, HOST_BROKEN);
         (void)doca_session_close(&s, false, NULL);
         serve(&w);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DOCA's control channel. */
+#include <string.h>
+
 #include "conformance/doca/doca_words.h"
+#include "pdu/doca/machine/control.h"
 
 enum { NEW = 1 }; /* needs: messages of 3.0 and later */
 enum { QUIET_MS = 100 };
@@ -71,6 +74,43 @@ CASE("doca/frame/payload-service", MUST, RULES(DOCA_PAYLOAD_S),
         m.data = connection_request(c, 0, 0).data;
         say_broken(c, m, DOCA_PAYLOAD_S);
         expect_refused_or_gone(c);
+}
+
+CASE("doca/frame/blob-endless", MUST, RULES(DOCA_PAYLOAD_S),
+     "A blob of 4,294,967,295 bytes in a frame of 40 is refused, or ends the channel", .needs = NEW)
+{
+        static const uint8_t bytes[] = { 0, 0, 0,    28,   0,    0,    0, 5, 0, 0, 0,
+                                         9, 0, 0,    0,    9,    0,    0, 0, 0, 0, 0,
+                                         0, 0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4 };
+        struct channel *c = connect_channel(t);
+
+        query_storage(c);
+        init_storage(c, 1);
+        say_bytes(c, bytes, sizeof(bytes));
+        expect_refused_or_gone(c);
+        want_others_served(t);
+}
+
+CASE("doca/frame/size-0", MUST, RULES(DOCA_SIZE_S), "A frame of no bytes ends the channel",
+     .needs = NEW)
+{
+        static const uint8_t bytes[16] = { 0 };
+        struct channel *c = connect_channel(t);
+
+        say_bytes(c, bytes, sizeof(bytes));
+        expect_gone(c);
+        want_others_served(t);
+}
+
+CASE("doca/frame/size-huge", MUST, NO_RULE, "A frame that announces 4 GiB takes nobody's place",
+     .needs = NEW)
+{
+        static const uint8_t bytes[] = {
+                0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 6
+        };
+
+        say_bytes(connect_channel(t), bytes, sizeof(bytes));
+        want_others_served(t);
 }
 
 CASE("doca/frame/trailing-service", SHOULD, RULES(DOCA_TRAILING_S),
@@ -145,6 +185,27 @@ CASE("doca/query/size", MUST, RULES(DOCA_QUERY_SIZE),
         ASK_FIRST(t);
 }
 
+CASE("doca/answer/ids", MUST, RULES(DOCA_ANSWER_ID, DOCA_ANSWER_CORRELATION),
+     "Ids are echoed whatever they are", .needs = NEW)
+{
+        struct channel *c = connect_channel(t);
+
+        use_ids(c, 0, UINT32_MAX);
+        query_storage(c);
+        use_ids(c, UINT32_MAX, 0);
+        init_storage(c, 1);
+}
+
+CASE("doca/answer/error-ids", MUST, RULES(DOCA_ANSWER_ID, DOCA_ANSWER_CORRELATION),
+     "An error response has the ids of its request, too", .needs = NEW)
+{
+        struct channel *c = connect_channel(t);
+
+        use_ids(c, 0x80000001, 0x7ffffffe);
+        say_message(c, (struct doca_msg) { .kind = DOCA_SHUTDOWN });
+        (void)expect_response(c);
+}
+
 /* --- order -------------------------------------------------------------------------------------- */
 
 CASE("doca/order/stop-first", MUST, RULES(DOCA_ORDER),
@@ -189,6 +250,60 @@ CASE("doca/init/counts", SHOULD, RULES(DOCA_INIT_COUNTS), "An initialisation of 
         query_storage(c);
         say_message(c, (struct doca_msg) { .kind = DOCA_INIT, .transactions = 1 });
         expect_refused(c);
+}
+
+/* Some answer, which need not be a refusal: the numbers are lawful, and more than anybody has. */
+static void want_answer_to_init(struct t *t, struct doca_msg m)
+{
+        struct channel *c = connect_channel(t);
+
+        query_storage(c);
+        m.kind = DOCA_INIT;
+        say_message(c, m);
+        (void)expect_response(c);
+        want_others_served(t);
+}
+
+CASE("doca/init/no-transactions", SHOULD, RULES(DOCA_INIT_COUNTS),
+     "An initialisation of no transaction is refused", .needs = NEW)
+{
+        struct channel *c = connect_channel(t);
+
+        query_storage(c);
+        say_message(c, (struct doca_msg) { .kind = DOCA_INIT, .cores = 1 });
+        expect_refused(c);
+}
+
+CASE("doca/init/cores-many", MUST, NO_RULE,
+     "4,294,967,295 cores are answered, and others are served", .needs = NEW)
+{
+        want_answer_to_init(t, (struct doca_msg) { .transactions = 1, .cores = UINT32_MAX });
+}
+
+CASE("doca/init/transactions-many", MUST, NO_RULE,
+     "4,294,967,295 transactions are answered, and others are served", .needs = NEW)
+{
+        want_answer_to_init(t, (struct doca_msg) { .transactions = UINT32_MAX, .cores = 1 });
+}
+
+CASE("doca/init/foreign-blob", MUST, NO_RULE,
+     "A memory blob that nobody made is answered, and others are served", .needs = NEW)
+{
+        want_answer_to_init(t, (struct doca_msg) { .transactions = 1,
+                                                   .cores = 1,
+                                                   .data = { (const uint8_t *)"no blob", 7 } });
+}
+
+CASE("doca/init/again", MUST, NO_RULE, "An initialisation after a refused one is answered",
+     .needs = NEW)
+{
+        struct channel *c = connect_channel(t);
+
+        query_storage(c);
+        say_message(c, (struct doca_msg) { .kind = DOCA_INIT, .transactions = 1 });
+        (void)expect_response(c);
+        say_message(c, (struct doca_msg) { .kind = DOCA_INIT, .transactions = 1, .cores = 1 });
+        (void)expect_response(c);
 }
 
 /* --- connections -------------------------------------------------------------------------------- */
@@ -246,4 +361,31 @@ CASE("doca/connection/once", MUST, RULES(DOCA_ROLE_ONCE),
         (void)create_connection(c, 0, DOCA_IO_DATA);
         say_message(c, connection_request(c, 0, DOCA_IO_DATA));
         expect_refused(c);
+}
+
+static void want_blob_refused(struct t *t, const char *blob)
+{
+        struct channel *c = connect_channel(t);
+        struct doca_msg m = { .kind = DOCA_CREATE,
+                              .data = { (const uint8_t *)blob, (uint32_t)strlen(blob) } };
+
+        query_storage(c);
+        init_storage(c, 1);
+        say_message(c, m);
+        m = expect_response(c);
+        if (!doca_is_error(&m))
+                advise(t, "an error response", "a connection to details that nobody made");
+        want_others_served(t);
+}
+
+CASE("doca/connection/foreign-blob", MUST, NO_RULE,
+     "Connection details that nobody made are refused, and others are served")
+{
+        want_blob_refused(t, "these are no connection details of any library");
+}
+
+CASE("doca/connection/no-blob", MUST, NO_RULE,
+     "A connection without details is refused, and others are served")
+{
+        want_blob_refused(t, "");
 }
