@@ -17,6 +17,7 @@
 enum {
         WAIT_MS = 5000,
         NAP_MS = 10,
+        UNHEARD_MS = 200,
         READ_BYTES = 16 << 10,
         ANY_QPN = 0x4d5e6f,
         DEPTH = 4,
@@ -323,6 +324,60 @@ void advise_gone(struct channel *c, const char *because)
                 ;
         if (c->stream.end == STREAM_OPEN)
                 advise(c->t, "the end of the control channel", "it stays, %s", because);
+}
+
+/* As much as is taken without a response being read. */
+static void say_all_unheard(struct channel *c, const void *requests, size_t n)
+{
+        const uint8_t *p = requests;
+        size_t at = 0;
+
+        c->t->negative = true;
+        while (at < n && stream_is_open(&c->stream)) {
+                const struct iovec iov = { (void *)(uintptr_t)(p + at), n - at };
+                ssize_t m = stream_write(&c->stream, &iov, 1);
+
+                if (m == 0 && stream_wait(&c->stream, EPOLLOUT, UNHEARD_MS) <= 0)
+                        break;
+                at += m > 0 ? (size_t)m : 0;
+        }
+        exchange_event(&c->t->log, c->number, "%zu of %zu bytes of requests are taken", at, n);
+}
+
+/* Whole messages that lie in the buffer go; how many. */
+static unsigned drop_whole(struct channel *c)
+{
+        unsigned whole = 0;
+        size_t n;
+
+        for (; doca_frame_next(dialect(c->t), &c->in, &n) == DOCA_FRAME_WHOLE; whole++)
+                doca_buffer_drop(&c->in, n);
+        return whole;
+}
+
+void want_whole_responses(struct channel *c, const void *requests, size_t n, unsigned ms)
+{
+        uint8_t bytes[READ_BYTES];
+        const struct iovec iov = { bytes, sizeof(bytes) };
+        uint64_t until = now_ms() + t_scaled(c->t, ms);
+        unsigned whole = 0;
+        ssize_t m;
+
+        say_all_unheard(c, requests, n);
+        while ((m = stream_read(&c->stream, &iov, 1)) >= 0 && loop_left(until) > 0) {
+                if (m == 0) {
+                        (void)stream_wait(&c->stream, EPOLLIN, loop_left(until));
+                        continue;
+                }
+                if (!doca_buffer_add(&c->in, bytes, (size_t)m))
+                        broke(c->t, "out of memory");
+                whole += drop_whole(c);
+                until = now_ms() + t_scaled(c->t, ms);
+        }
+        exchange_event(&c->t->log, c->number, "%u whole responses", whole);
+        if (doca_buffer_len(&c->in) > 0)
+                fail(c->t, "whole responses", "%u of them, and %zu bytes of one more", whole,
+                     doca_buffer_len(&c->in));
 }
 
 void want_others_served(struct t *t)

@@ -43,6 +43,9 @@ void say_no_more(struct channel *c);
 void hang_up(struct channel *c);
 /* What the client sends is at an end: advised who keeps the channel. */
 void advise_gone(struct channel *c, const char *because);
+/* Sends all of it and reads late: no response may end before its frame does, however many there are until nothing comes for
+ * so long. */
+void want_whole_responses(struct channel *c, const void *requests, size_t n, unsigned ms);
 /* Somebody else's first request is answered. */
 void want_others_served(struct t *t);
 /* Nothing comes for so long. */

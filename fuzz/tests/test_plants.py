@@ -19,7 +19,7 @@ def names():
 
 def test_each_has_its_place_in_the_code():
     symbols = re.findall(r"^PLANT\((\w+),", (ROOT / "pdu/core/plants.def").read_text(), re.M)
-    code = "".join(p.read_text() for room in ("pdu", "target") for p in (ROOT / room).glob("**/*.[ch]"))
+    code = "".join(p.read_text() for room in ("pdu", "target", "host") for p in (ROOT / room).glob("**/*.[ch]"))
     assert len(symbols) >= 50 and len(set(symbols)) == len(set(names())) == len(symbols)
     assert [s for s in symbols if f"PLANTED({s})" not in code] == []
 
@@ -30,7 +30,7 @@ def test_each_names_who_finds_it():
     assert [name for name, _ in found] == names()
     for name, by in found:
         target, *ways = by.split()
-        assert set(ways) <= {"tcp", "rdma"} and (ways if target == "-" else target in targets)
+        assert set(ways) <= {"tcp", "rdma", "suite"} and (ways if target == "-" else target in targets)
         assert target == "-" or (ROOT / f"fuzz/planted/{name}.seq").exists()
 
 

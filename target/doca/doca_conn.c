@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/plant.h"
 #include "pdu/io/log.h"
 
 enum {
         READ_BYTES = 16 << 10, /* at once */
+        UNSENT_MAX = 64 << 10, /* bytes of responses; beyond that no more requests are read */
         START_MS =
             5000, /* until all queue pairs are live: as long as the reference's service waits */
         STOP_MS = 10000, /* until all requests are done */
@@ -142,6 +144,8 @@ static void refused(void *user, const struct doca_msg *m, enum doca_rule rule, c
 {
         const struct doca_conn *c = user;
 
+        if (rule == DOCA_TYPE_S && PLANTED(DOCA_TYPE_ENDS))
+                abort();
         doca_tell_broken(doca_shared_of_conn(c), rule);
         doca_conn_warn(c, "refused", "%s refused for %s: %s",
                        doca_msg_name(doca_shared_of_conn(c)->dialect, m), doca_rule_get(rule)->id,
@@ -240,7 +244,7 @@ static struct doca_worker *worker_of(struct doca_conn *c, const struct doca_msg 
         *role = (enum doca_role)(overlooks(c, DOCA_ROLE) ? m->role % DOCA_ROLES : m->role);
         if (c->n_workers > 0 && overlooks(c, DOCA_CONTEXT))
                 context %= c->n_workers;
-        if (context < c->n_workers && *role < DOCA_ROLES)
+        if (context < c->n_workers + PLANTED(DOCA_CONTEXT_END) && *role < DOCA_ROLES)
                 return &c->workers[context];
         REFUSE(c, DOCA_ERROR_INVALID_VALUE, "there is no context %" PRIu64 " with role %" PRIu64,
                m->context, m->role);
@@ -422,12 +426,18 @@ static void flush(struct doca_conn *c)
                 const struct iovec iov = { out->p + out->at, doca_buffer_len(out) };
                 ssize_t n = stream_write(&c->stream, &iov, 1);
 
-                if (n < 0)
+                if (n < 0 || (PLANTED(DOCA_SHORT_WRITE) && (size_t)n < iov.iov_len))
                         end(c, true);
                 if (n <= 0)
                         break;
                 doca_buffer_drop(out, (size_t)n);
         }
+}
+
+/* Its client does not read. */
+static bool is_full(const struct doca_conn *c)
+{
+        return doca_buffer_len(&c->machine.out) > UNSENT_MAX;
 }
 
 /* May free it. */
@@ -451,7 +461,7 @@ static void settle(struct doca_conn *c)
         if (c->at_once)
                 return;
         (void)stream_watch(&c->stream, &c->base.reactor->loop,
-                           (c->ending ? 0 : EPOLLIN) | (said ? 0 : EPOLLOUT));
+                           (c->ending || is_full(c) ? 0 : EPOLLIN) | (said ? 0 : EPOLLOUT));
 }
 
 static void fault(struct doca_conn *c)
@@ -469,7 +479,9 @@ static void receive(struct doca_conn *c)
         const struct iovec iov = { bytes, sizeof(bytes) };
         ssize_t n;
 
-        while (!c->ending && (n = stream_read(&c->stream, &iov, 1)) != 0) {
+        while (!c->ending && !is_full(c) && (n = stream_read(&c->stream, &iov, 1)) != 0) {
+                if (n < 0 && PLANTED(DOCA_CLOSE_UNSEEN))
+                        return;
                 if (n < 0) {
                         trace(c, "the client has closed the channel (%s)",
                               doca_control_stage(&c->machine.control));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "doca_conn.h"
+#include "pdu/core/plant.h"
 #include "pdu/doca/machine/spoil.h"
 
 enum {
@@ -361,7 +362,8 @@ static void begin(struct doca_slot *s, uint32_t bytes)
                 return;
         }
         code = refusal(s, broken);
-        if (code == DOCA_ERROR_IO_FAILED && rule_in(&shared(w)->policy.waived, DOCA_IO_STORAGE)) {
+        if ((code == DOCA_ERROR_IO_FAILED && rule_in(&shared(w)->policy.waived, DOCA_IO_STORAGE)) ||
+            (broken == DOCA_IO_STORAGE && PLANTED(DOCA_RANGE))) {
                 finish(s, DOCA_SUCCESS); /* overlooked, and nothing is touched */
                 return;
         }
@@ -369,6 +371,7 @@ static void begin(struct doca_slot *s, uint32_t bytes)
                 do_request(s);
                 return;
         }
+        w->in_use -= broken == DOCA_IO_TYPE_S && PLANTED(DOCA_STOP_COUNT);
         say_refusal(s, broken, code);
         finish(s, code);
 }

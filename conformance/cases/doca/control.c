@@ -206,6 +206,20 @@ CASE("doca/answer/error-ids", MUST, RULES(DOCA_ANSWER_ID, DOCA_ANSWER_CORRELATIO
         (void)expect_response(c);
 }
 
+/* Responses that fill what the network holds; each has 12 bytes and more. */
+enum { UNREAD = 40000, IDLE_AT_END_MS = 300 };
+
+CASE("doca/answer/slow-reader", MUST, RULES(DOCA_PAYLOAD_T),
+     "A client that reads late reads whole responses", .needs = NEW, .slow = true)
+{
+        static const uint8_t query[] = { 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 6 };
+        uint8_t *all = t_alloc(t, UNREAD * sizeof(query));
+
+        for (unsigned i = 0; i < UNREAD; i++)
+                memcpy(all + i * sizeof(query), query, sizeof(query));
+        want_whole_responses(connect_channel(t), all, UNREAD * sizeof(query), IDLE_AT_END_MS);
+}
+
 /* --- order -------------------------------------------------------------------------------------- */
 
 CASE("doca/order/stop-first", MUST, RULES(DOCA_ORDER),

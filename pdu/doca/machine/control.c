@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "pdu/core/plant.h"
+
 enum { MANY = 1 << 30 }; /* connections: 2.10 does not say how many there will be */
 
 void doca_control_init(struct doca_control *c, const struct doca_dialect *d,
@@ -113,7 +115,7 @@ static void judge_create(const struct doca_control *c, const struct doca_msg *m,
                 rule_add(found, DOCA_ROLE);
         else if (is_made(c, context, m->role))
                 rule_add(found, DOCA_ROLE_ONCE);
-        if (c->dialect->has_context && m->context >= c->cores)
+        if (c->dialect->has_context && m->context >= c->cores + PLANTED(DOCA_CONTEXT_END))
                 rule_add(found, DOCA_CONTEXT);
 }
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pdu/core/plant.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* --- words -------------------------------------------------------------------------------------- */
@@ -157,7 +159,7 @@ static bool read_item(const struct doca_item *i, const uint8_t **p, size_t *n, s
                 *number_at(i, out) = value;
                 return true;
         }
-        len = (unsigned)(value < *n ? value : *n);
+        len = (unsigned)(value < *n || PLANTED(DOCA_BLOB_END) ? value : *n);
         *bytes_at(i, out) = (struct doca_bytes) { *p, len };
         *p += len;
         *n -= len;
