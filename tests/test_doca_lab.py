@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DOCA's storage protocol over a device: our requester and our target, joined by numbers over rxe, in the lab's guest."""
+"""DOCA's storage protocol over a device: our requester and our target, joined by numbers over rxe, by the connection manager
+over siw, in the lab's guest."""
 import os
 import pathlib
 import subprocess
@@ -9,13 +10,14 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 
-def test_requester_and_target(tmp_path):
+@pytest.mark.parametrize("device", ["rxe", "siw"])
+def test_requester_and_target(device, tmp_path):
     run = subprocess.run(
-        [ROOT / "ci/lab", "--timeout", "240", "--out", tmp_path, "--", "env", f"NVMFSPEC={NVMFSPEC}", "bash",
-         str(ROOT / "tests/doca/lab/doca.sh"), str(tmp_path)],
-        capture_output=True, text=True, cwd=ROOT, timeout=300)
+        [ROOT / "ci/lab", "--timeout", "500", "--out", tmp_path, "--", "env", f"NVMFSPEC={NVMFSPEC}", "bash",
+         str(ROOT / "tests/doca/lab/doca.sh"), device, str(tmp_path)],
+        capture_output=True, text=True, cwd=ROOT, timeout=580)
     print(run.stdout, run.stderr)
     assert run.returncode == 0

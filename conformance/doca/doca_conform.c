@@ -34,6 +34,7 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
 static const struct option_row rows[] = {
         CHOICE(0, "dialect", "VERSION", dialect, DOCA_DIALECT_NAMES, "release of DOCA whose messages the target speaks, which nothing on the wire tells (3.2)", TARGET),
         STRING(0, "device", "ADDR", peer.device, "address of our RDMA device (that of the control channel)", TARGET),
+        FLAG(0, "cm", peer.by_cm, "connections by the connection manager, as iWARP needs them, in place of queue pair numbers", TARGET),
         STRING(0, "hook", "CMD", peer.hook, "--role host: the shell's command that has the service connect to $NVMF_TRADDR, $NVMF_TRSVCID, work and go; it fails where the service does", TARGET),
         FLAG(0, "allow-write", peer.may_write, "cases may write to the storage", TARGET),
         STRING(0, "ns", "SPEC", ns, "its storage (mem:4M)", EMBEDDED),

@@ -9,6 +9,7 @@
 struct doca_peer { /* suite.peer */
         const struct doca_dialect *dialect;
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
+        bool by_cm;         /* connections by the connection manager */
         const char *hook; /* --role host: the command that runs the service; NULL: our requester */
         struct rule_policy policy; /* of our requester */
         bool may_write;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "doca_words.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "pdu/doca/machine/spoil.h"
 #include "pdu/doca/wire/blob.h"
 #include "pdu/io/loop.h"
+#include "pdu/io/net.h"
 #include "pdu/io/stream.h"
 #include "pdu/io/verbs/rdma_wait.h"
 
@@ -448,10 +448,7 @@ static void own_end(struct channel *c, uint8_t blob[DOCA_END_BLOB])
                               .rnr_retry = 7,
                               .retry = 1 };
 
-        if (inet_pton(AF_INET6, own.addr, e.numbers.gid) != 1) {
-                memset(e.numbers.gid + 10, 0xff, 2);
-                (void)inet_pton(AF_INET, own.addr, e.numbers.gid + 12);
-        }
+        (void)net_gid(own.addr, e.numbers.gid);
         doca_end_write(&e, blob);
 }
 
@@ -501,6 +498,7 @@ static struct doca_params params_of(const struct t *t, struct path path)
                                       .trsvcid = t->suite->trsvcid,
                                       .device = p->device,
                                       .dialect = p->dialect,
+                                      .by_cm = p->by_cm,
                                       .cores = path.cores ? path.cores : 1,
                                       .depth = path.depth ? path.depth : DEPTH,
                                       .io_bytes = path.io_bytes ? path.io_bytes : IO_BYTES,

@@ -79,6 +79,7 @@ static const struct option_row options[] = {
         { 0, "dialect", "VERSION", "release of DOCA whose messages are spoken: " DOCA_DIALECT_NAMES " (3.2)", OPTION_CHOICE, HOST_WHERE, AT(dialect), .choices = DOCA_DIALECT_NAMES },
         { 0, "reference", NULL, "the target is as NVIDIA's: a request that fails has used its stage up", OPTION_FLAG, HOST_WHERE, AT(reference) },
         { 0, "device", "ADDR", "address of the RDMA device (that of the control channel)", OPTION_STRING, HOST_WHERE, AT(device) },
+        { 0, "cm", NULL, "connections by the connection manager, as iWARP needs them, in place of queue pair numbers", OPTION_FLAG, HOST_WHERE, AT(by_cm) },
         { 0, "storage", "SIZE", "bytes of the storage, which 2.10 cannot ask for (64M)", OPTION_SIZE, HOST_WHERE, AT(storage), .min = 512, .max = UINT64_C(1) << 40 },
         { 0, "timeout", "MS", "timeout of each response in milliseconds (5000)", OPTION_NUMBER, HOST_WHERE, AT(timeout), .min = 1, .max = 86400000 },
         { 0, "waive", "RULE", "do not check this rule of targets; repeatable", OPTION_CALL, HOST_WHERE, .call = take_waive },
@@ -280,6 +281,7 @@ static struct doca_params params_of(const struct subcommand *s, const struct doc
                 .device = a->device,
                 .dialect = doca_dialect_named(a->dialect),
                 .reference = a->reference,
+                .by_cm = a->by_cm,
                 .cores = a->cores ? (unsigned)a->cores : s->cores,
                 .depth = load ? (unsigned)a->base.iodepth : DEPTH,
                 .io_bytes = (uint32_t)(s->run == call_perf     ? a->base.block_size

@@ -9,7 +9,7 @@
 struct doca_args {
         struct host_args base; /* first */
         const char *traddr, *trsvcid, *device, *dialect, *file;
-        bool reference, patterned;
+        bool reference, by_cm, patterned;
         uint64_t cores, blocks, pattern, timeout, storage;
         struct rule_policy policy;
         struct verbs_provider *verbs; /* NULL: the machine's */

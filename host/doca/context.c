@@ -9,6 +9,7 @@
 #include "host/engine/time.h"
 #include "pdu/core/plant.h"
 #include "pdu/doca/machine/spoil.h"
+#include "pdu/io/net.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "session.h"
 
@@ -309,6 +310,7 @@ int doca_transfer(struct doca_session *s, unsigned context, bool write, uint64_t
 static const char *ending(enum life_event why)
 {
         return why == LIFE_REMOVED                              ? "the RDMA device was removed"
+               : why == LIFE_REFUSED                            ? "the connection failed"
                : why == LIFE_FAILED || why == LIFE_DISCONNECTED ? "the queue pair failed"
                                                                 : NULL;
 }
@@ -398,8 +400,7 @@ void doca_context_free(struct doca_context *c)
 
 /* --- the beginning ------------------------------------------------------------------------------ */
 
-int doca_context_open(struct doca_context *c, struct doca_session *s, unsigned number,
-                      const char *device, struct host_error *e)
+void doca_context_init(struct doca_context *c, struct doca_session *s, unsigned number)
 {
         static const struct rdma_ep_ops ops = { .event = on_event, .completed = on_completion };
 
@@ -411,10 +412,21 @@ int doca_context_open(struct doca_context *c, struct doca_session *s, unsigned n
                 c->link[role].role = (enum doca_role)role;
                 rdma_ep_init(&c->link[role].ep, &s->group, &ops);
         }
+}
+
+int doca_context_local(struct doca_context *c, struct host_error *e)
+{
+        const char *device = c->session->device;
+
         for (unsigned role = 0; role < DOCA_ROLES; role++)
-                if (rdma_ep_local(&c->link[role].ep, device) < 0)
-                        return host_fail(e, HOST_BROKEN, "no RDMA device at %s: %s", device,
-                                         strerror(errno));
+                if (rdma_ep_local(&c->link[role].ep, device) < 0) {
+                        int no = errno;
+
+                        host_error_set(e, HOST_BROKEN, "no RDMA device at %s: %s", device,
+                                       strerror(no));
+                        e->no = no;
+                        return -1;
+                }
         return 0;
 }
 
@@ -466,7 +478,8 @@ static int make_queue_pair(struct doca_link *l, struct host_error *e)
                 attr = (struct verbs_qp_attr) { .send_wrs = 1, .recv_wrs = 1 };
         if (rdma_ep_qp(&l->ep, &attr) < 0)
                 return host_fail(e, HOST_BROKEN, "context %u: cannot make a queue pair on %s: %s",
-                                 l->context->number, l->ep.dev->caps->name, strerror(errno));
+                                 l->context->number, l->context->session->dev->caps->name,
+                                 strerror(errno));
         if (l->role == DOCA_IO_CONTROL && attr.send_wrs < depth)
                 return host_fail(e, HOST_BROKEN, "context %u: %s does not hold %u work requests",
                                  l->context->number, l->ep.dev->caps->name, depth);
@@ -480,11 +493,11 @@ static uint8_t least(uint8_t a, uint8_t b)
 
 static int join(struct doca_link *l, const struct doca_msg *m, struct host_error *e)
 {
-        const struct verbs_caps *caps = l->ep.dev->caps;
+        const struct verbs_caps *caps = l->context->session->dev->caps;
         struct verbs_conn_param p = { .rnr_retry = RETRIES, .retry = RETRIES };
         struct doca_end peer;
 
-        if (!doca_end_read(m->data, &peer))
+        if (!doca_end_read(m->data, &peer) || peer.by_cm)
                 return host_fail(e, HOST_BROKEN,
                                  "context %u: cannot connect: the target's connection details (%u "
                                  "bytes) are not a verbs blob, version 1",
@@ -497,28 +510,53 @@ static int join(struct doca_link *l, const struct doca_msg *m, struct host_error
         return 0;
 }
 
+static struct doca_end own_limits(const struct doca_session *s)
+{
+        const struct verbs_caps *caps = s->dev->caps;
+
+        return (struct doca_end) { .reads_in = least(caps->reads_in, READS),
+                                   .reads_out = caps->reads_out,
+                                   .rnr_retry = RETRIES,
+                                   .retry = RETRIES };
+}
+
+/* What the target has to know of this end. */
+static int tell(struct doca_link *l, struct doca_end *own, struct host_error *e)
+{
+        const struct doca_session *s = l->context->session;
+
+        *own = own_limits(s);
+        if (!s->by_cm) {
+                if (make_queue_pair(l, e) < 0)
+                        return -1;
+                return rdma_ep_numbers(&l->ep, &own->numbers) == 0
+                           ? 0
+                           : host_fail(e, HOST_BROKEN, "context %u: %s", l->context->number,
+                                       strerror(errno));
+        }
+        own->by_cm = true;
+        own->port = verbs_listener_port(s->listener);
+        own->cookie = s->cookie + DOCA_ROLES * (l->context->number - 1) + l->role;
+        return net_gid(s->device, own->numbers.gid)
+                   ? 0
+                   : host_fail(e, HOST_USAGE, "'%s' is not a numeric address", s->device);
+}
+
 static int connect_link(struct doca_link *l, struct host_error *e)
 {
         struct doca_session *s = l->context->session;
-        const struct verbs_caps *caps = l->ep.dev->caps;
-        struct doca_end own = { .reads_in = least(caps->reads_in, READS),
-                                .reads_out = caps->reads_out,
-                                .rnr_retry = RETRIES,
-                                .retry = RETRIES };
         struct doca_msg response,
             request = { .kind = DOCA_CREATE, .context = l->context->number - 1, .role = l->role };
         uint8_t blob[DOCA_END_BLOB];
+        struct doca_end own;
 
-        if (make_queue_pair(l, e) < 0)
+        if (tell(l, &own, e) < 0)
                 return -1;
-        if (rdma_ep_numbers(&l->ep, &own.numbers) < 0)
-                return host_fail(e, HOST_BROKEN, "context %u: %s", l->context->number,
-                                 strerror(errno));
         doca_end_write(&own, blob);
         request.data = (struct doca_bytes) { blob, sizeof(blob) };
         if (doca_session_ask(s, request, &response, e) < 0)
                 return -1;
-        return join(l, &response, e);
+        return s->by_cm ? 0 : join(l, &response, e);
 }
 
 /* io_data first, as the reference does; receives before io_control can be used. */
@@ -527,10 +565,47 @@ int doca_context_connect(struct doca_context *c, struct host_error *e)
         for (unsigned role = 0; role < DOCA_ROLES; role++)
                 if (connect_link(&c->link[role], e) < 0)
                         return -1;
-        if (post(c) < 0)
+        if (!c->session->by_cm && post(c) < 0)
                 return host_fail(e, HOST_BROKEN, "context %u: post: %s", c->number,
                                  strerror(errno));
         return 0;
+}
+
+/* The target connects to one end of it. */
+static void accept_link(struct doca_link *l, struct verbs_ep *ep)
+{
+        struct doca_context *c = l->context;
+        struct doca_end own = own_limits(c->session);
+        struct verbs_conn_param p = { .reads_in = own.reads_in,
+                                      .reads_out = own.reads_out,
+                                      .rnr_retry = RETRIES,
+                                      .retry = RETRIES };
+        struct host_error e = { 0 };
+
+        if (l->ep.ep || c->broken || rdma_ep_take(&l->ep, ep) < 0) {
+                rdma_ep_refuse(ep, NULL, 0);
+                return;
+        }
+        if (make_queue_pair(l, &e) < 0)
+                (void)doca_context_break(c, "%s", e.line);
+        else if ((l->role == DOCA_IO_CONTROL && post(c) < 0) || rdma_ep_accept(&l->ep, &p) < 0)
+                (void)doca_context_break(c, "context %u: %s: %s", c->number,
+                                         doca_role_name(l->role), strerror(errno));
+}
+
+void doca_session_request(struct rdma_group *g, const struct verbs_event *v)
+{
+        struct doca_session *s =
+            (struct doca_session *)(void *)((char *)g - offsetof(struct doca_session, group));
+        uint64_t cookie;
+
+        if (!doca_cm_read(v->param.data, v->param.len, &cookie) ||
+            cookie - s->cookie >= (uint64_t)DOCA_ROLES * s->n_contexts) {
+                rdma_ep_refuse(v->ep, NULL, 0);
+                return;
+        }
+        cookie -= s->cookie;
+        accept_link(&s->contexts[cookie / DOCA_ROLES].link[cookie % DOCA_ROLES], v->ep);
 }
 
 bool doca_context_is_live(const struct doca_context *c)

@@ -143,7 +143,7 @@ static int make_memory(struct doca_session *s, struct host_error *e)
 {
         const struct verbs_mr *mr;
 
-        rdma_memory_init(&s->memory, s->contexts[0].link[0].ep.dev->domain);
+        rdma_memory_init(&s->memory, s->dev->domain);
         s->exported_len = s->params->dialect->storage_by_memory
                               ? s->total_size
                               : (uint64_t)requests(s) * s->params->io_bytes;
@@ -180,34 +180,97 @@ static int initialise(struct doca_session *s, struct host_error *e)
 
 static int open_group(struct doca_session *s, struct host_error *e)
 {
+        static const struct rdma_group_ops ops = { .request = doca_session_request };
         char why[200];
         struct verbs_provider *v =
             s->params->verbs ? s->params->verbs : verbs_rdma(why, sizeof(why));
 
         if (!v)
                 return host_fail(e, HOST_BROKEN, "%s", why);
-        if (rdma_group_open(&s->group, v, NULL, loop_now_ms) < 0)
+        if (rdma_group_open(&s->group, v, &ops, loop_now_ms) < 0)
                 return host_fail(e, HOST_BROKEN, "cannot open an RDMA context: %s",
                                  strerror(errno));
         s->has_group = true;
         return 0;
 }
 
+/* --- by the connection manager ------------------------------------------------------------------ */
+
+static bool no_completion(struct rdma_ep *e, const struct verbs_wc *wc)
+{
+        (void)e;
+        (void)wc;
+        return false;
+}
+
+static bool on_found(struct rdma_ep *e, const struct verbs_event *v)
+{
+        struct doca_session *s =
+            (struct doca_session *)(void *)((char *)e - offsetof(struct doca_session, finder));
+
+        s->found_device = v->type == VERBS_RESOLVED ? FOUND : NOT_FOUND;
+        return false;
+}
+
+/* The device by which the target is reached is ours, too. */
+static int find_device(struct doca_session *s, struct host_error *e)
+{
+        static const struct rdma_ep_ops ops = { .event = on_found, .completed = no_completion };
+        uint64_t deadline = deadline_in(s->params->timeout);
+
+        rdma_ep_init(&s->finder, &s->group, &ops);
+        if (rdma_ep_resolve(&s->finder, s->params->traddr, s->params->trsvcid, s->params->timeout) <
+            0)
+                return host_fail(e, HOST_BROKEN, "%s: %s", s->params->traddr, strerror(errno));
+        while (s->found_device == SOUGHT && ms_until(deadline) > 0) {
+                (void)rdma_group_events(&s->group, UINT32_MAX);
+                if (s->found_device == SOUGHT)
+                        rdma_group_sleep(&s->group, NAP_MS);
+        }
+        if (s->found_device != FOUND)
+                return host_fail(e, HOST_BROKEN, "no RDMA device reaches %s", s->params->traddr);
+        s->dev = s->finder.dev;
+        return 0;
+}
+
+static int open_by_cm(struct doca_session *s, struct host_error *e)
+{
+        s->by_cm = true;
+        s->cookie = loop_now_ns() << 16;
+        if (find_device(s, e) < 0)
+                return -1;
+        s->listener =
+            verbs_listen(s->group.context, s->device, "0", DOCA_ROLES * (int)s->params->cores);
+        if (!s->listener)
+                return host_fail(e, HOST_BROKEN, "cannot listen at %s: %s", s->device,
+                                 strerror(errno));
+        return 0;
+}
+
+/* --- contexts ----------------------------------------------------------------------------------- */
+
+static int open_by_numbers(struct doca_session *s, struct host_error *e)
+{
+        for (unsigned i = 0; i < s->n_contexts; i++)
+                if (doca_context_local(&s->contexts[i], e) < 0)
+                        return -1;
+        s->dev = s->contexts[0].link[0].ep.dev;
+        return 0;
+}
+
+/* By numbers where the device can be joined; iWARP cannot. */
 static int open_contexts(struct doca_session *s, struct host_error *e)
 {
-        struct stream_place own = stream_local(&s->stream);
-        const char *device = s->params->device ? s->params->device : own.addr;
-
+        s->here = stream_local(&s->stream);
+        s->device = s->params->device ? s->params->device : s->here.addr;
         s->contexts = calloc(s->params->cores, sizeof(*s->contexts));
         if (!s->contexts)
                 return host_fail(e, HOST_BROKEN, "%s", strerror(ENOMEM));
-        while (s->n_contexts < s->params->cores) {
-                struct doca_context *c = &s->contexts[s->n_contexts++];
-
-                if (doca_context_open(c, s, s->n_contexts, device, e) < 0)
-                        return -1;
-        }
-        return 0;
+        for (; s->n_contexts < s->params->cores; s->n_contexts++)
+                doca_context_init(&s->contexts[s->n_contexts], s, s->n_contexts + 1);
+        if (!s->params->by_cm && open_by_numbers(s, e) == 0)
+                return 0;
+        return s->params->by_cm || e->no == ENOTSUP ? open_by_cm(s, e) : -1;
 }
 
 static int connect_contexts(struct doca_session *s, struct host_error *e)
@@ -308,6 +371,10 @@ static void run_down(struct doca_session *s)
         }
         for (unsigned i = 0; i < s->n_contexts; i++)
                 doca_context_free(&s->contexts[i]);
+        if (s->listener)
+                verbs_unlisten(s->listener);
+        if (s->by_cm)
+                rdma_ep_destroy(&s->finder);
 }
 
 int doca_session_close(struct doca_session *s, bool orderly, struct host_error *e)

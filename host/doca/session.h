@@ -21,7 +21,8 @@ struct doca_params {
         const char *traddr, *trsvcid;
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
         const struct doca_dialect *dialect;
-        bool reference;        /* the target's errors use their stage up */
+        bool reference; /* the target's errors use their stage up */
+        bool by_cm; /* connections by the connection manager, also where the device can be joined */
         unsigned cores, depth; /* contexts; requests outstanding of each */
         uint32_t io_bytes;     /* of a request at most */
         uint64_t storage;      /* bytes; 2.10 alone, which cannot ask */
@@ -68,12 +69,20 @@ struct doca_context {
 struct doca_session {
         const struct doca_params *params;
         struct stream stream;
+        struct stream_place here; /* of it */
+        const char *device;       /* address of the RDMA device */
         struct doca_service machine;
         struct rdma_group group;
         bool has_group, started;
-        struct rdma_memory memory; /* all of it */
-        uint8_t *exported;         /* what the target may reach; */
-        uint64_t exported_len;     /* bytes */
+        enum { SOUGHT, FOUND, NOT_FOUND } found_device;
+        bool by_cm;                      /* the target connects to the listener; */
+        struct rdma_ep finder;           /* ... whose device it finds; */
+        struct verbs_listener *listener; /* NULL: none */
+        uint64_t cookie;                 /* of the first context's io_data; others follow */
+        struct rdma_dev *dev;            /* of all queue pairs */
+        struct rdma_memory memory;       /* all of it */
+        uint8_t *exported;               /* what the target may reach; */
+        uint64_t exported_len;           /* bytes */
         uint32_t exported_key, exported_rkey;
         uint8_t *messages; /* beside it: 64 bytes per request, and per receive */
         uint32_t messages_key;
@@ -102,9 +111,12 @@ int doca_session_ask(struct doca_session *s, struct doca_msg request, struct doc
 
 /* --- contexts (context.c) ---------------------------------------------------------------------- */
 
-/* Its local ends, without queue pairs; with them, and joined, by asking the target. -1: e. */
-int doca_context_open(struct doca_context *c, struct doca_session *s, unsigned number,
-                      const char *device, struct host_error *e);
+/* A connect request of the target, for one of its contexts; else it is refused. */
+void doca_session_request(struct rdma_group *g, const struct verbs_event *v);
+/* Nothing is made yet. Its ends at the session's device, to be joined: -1: e, with the errno. With queue pairs, and joined
+ * or connected, by asking the target: -1: e. */
+void doca_context_init(struct doca_context *c, struct doca_session *s, unsigned number);
+int doca_context_local(struct doca_context *c, struct host_error *e);
 int doca_context_connect(struct doca_context *c, struct host_error *e);
 /* Slots and receives, in the session's memory, which is there. */
 int doca_context_prepare(struct doca_context *c, struct host_error *e);

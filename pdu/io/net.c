@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "net.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdint.h>
@@ -79,4 +80,13 @@ bool net_split(const char *text, char addr[NET_TRADDR], char port[32])
         addr[len] = '\0';
         memcpy(port, colon + 1, strlen(colon + 1) + 1);
         return true;
+}
+
+bool net_gid(const char *addr, uint8_t gid[16])
+{
+        if (inet_pton(AF_INET6, addr, gid) == 1)
+                return true;
+        memset(gid, 0, 16);
+        memset(gid + 10, 0xff, 2);
+        return inet_pton(AF_INET, addr, gid + 12) == 1;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct addrinfo;
 
@@ -17,6 +18,9 @@ enum { NET_TRADDR = 256, NET_ERROR = 320 }; /* bytes that are enough for an addr
  * it "" is every address); or NULL and the error. */
 struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags, char *error,
                              size_t size);
+
+/* A numeric address as RoCEv2 and others have it: IPv6, IPv4 as ::ffff:a.b.c.d. False: it is none. */
+bool net_gid(const char *addr, uint8_t gid[16]);
 
 /* "ADDR:PORT", "[V6]:PORT" or ":PORT" in two; false if it is neither or a part does not fit. */
 bool net_split(const char *text, char addr[NET_TRADDR], char port[32]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "doca_worker.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ enum {
         GONE_MS = 200,      /* that a device which is gone may take */
         SLOTS_EACH = 2, /* per transaction: a result's completion may come after the next request */
         RETRIES = 7,
+        RESOLVE_MS = 3000,
 };
 
 static struct doca_ep *ep_of(struct rdma_ep *e)
@@ -487,7 +489,7 @@ static bool on_completion(struct rdma_ep *ep, const struct verbs_wc *wc)
                         take_or_defer(e->worker, rx);
         } else if (wc->wr->op == VERBS_SEND) {
                 sent(wc->wr->user, wc->status == VERBS_SUCCESS);
-        } else {
+        } else if (wc->wr != &e->knock) {
                 transferred(wc->wr->user, wc->status == VERBS_SUCCESS);
         }
         return wc->status != VERBS_SUCCESS;
@@ -511,7 +513,7 @@ static void drop_chain(struct verbs_wr *chain)
                 next = chain->next;
                 if (chain->op == VERBS_SEND)
                         sent(chain->user, false);
-                else
+                else if (chain->user) /* a knock is nobody's */
                         transferred(chain->user, false);
         }
 }
@@ -528,11 +530,22 @@ static void post_chain(struct doca_ep *e)
                 rdma_ep_flushed(&e->ep, bad);
 }
 
+/* iWARP: the side that connected has to send first (RFC 5044, 7.1.2), and here the other one wants to. */
+static void knock(struct doca_ep *e)
+{
+        if (!e->knocks || e->ep.life.state != LIFE_LIVE)
+                return;
+        e->knocks = false;
+        e->knock = (struct verbs_wr) { .op = VERBS_WRITE, .flags = VERBS_SIGNALED };
+        (void)queue_work(e->worker, e->role, &e->knock);
+}
+
 /* Receives first: the client may answer a result at once. */
 static void post(struct doca_worker *w)
 {
         if (w->ep[DOCA_IO_CONTROL].made && w->ep[DOCA_IO_CONTROL].ep.life.state <= LIFE_LIVE)
                 post_receives(w);
+        knock(&w->ep[DOCA_IO_CONTROL]);
         post_chain(&w->ep[DOCA_IO_DATA]);
         post_chain(&w->ep[DOCA_IO_CONTROL]);
 }
@@ -559,7 +572,7 @@ void doca_worker_sweep(struct doca_worker *w)
                 struct rdma_ep *e = &w->ep[role].ep;
 
                 if (w->ep[role].made && e->life.state > LIFE_LIVE)
-                        rdma_ep_expire(e, GONE_MS, e->dev->gone ? GONE_MS : DRAINING_MS);
+                        rdma_ep_expire(e, GONE_MS, e->dev && e->dev->gone ? GONE_MS : DRAINING_MS);
         }
         send_late_data(w);
 }
@@ -641,9 +654,13 @@ bool doca_worker_is_lost(const struct doca_worker *w)
 
 /* --- queue pairs -------------------------------------------------------------------------------- */
 
+static bool on_event(struct rdma_ep *ep, const struct verbs_event *event);
+
 void doca_worker_init(struct doca_worker *w, struct doca_conn *client, unsigned index)
 {
-        static const struct rdma_ep_ops ops = { .completed = on_completion, .settle = settle };
+        static const struct rdma_ep_ops ops = { .event = on_event,
+                                                .completed = on_completion,
+                                                .settle = settle };
 
         w->client = client;
         w->index = index;
@@ -734,13 +751,11 @@ static int join(struct doca_ep *e, const struct doca_end *peer, struct doca_end 
                    : rdma_ep_join(&e->ep, &peer->numbers, &p);
 }
 
-static int create(struct doca_worker *w, struct doca_ep *e, const char *device,
-                  const struct doca_end *peer, struct doca_end *own)
+/* On its device: all that it needs to be joined, or to connect. */
+static int prepare(struct doca_worker *w, struct doca_ep *e)
 {
         struct conn *base = &w->client->base;
 
-        if (rdma_ep_local(&e->ep, device) < 0)
-                return -1;
         if (!w->device)
                 w->device = rdma_device_of(base->reactor->rdma, e->ep.dev);
         if (!w->device)
@@ -749,9 +764,66 @@ static int create(struct doca_worker *w, struct doca_ep *e, const char *device,
                 base->pool = &w->device->pool;
         if (make_queue_pair(w, e) < 0 || make_slots(w) < 0)
                 return -1;
-        if (e->role == DOCA_IO_CONTROL && make_receives(w) < 0)
+        return e->role == DOCA_IO_CONTROL ? make_receives(w) : 0;
+}
+
+/* --- by the connection manager ------------------------------------------------------------------ */
+
+/* The address of its peer is known. */
+static int connect_to(struct doca_ep *e)
+{
+        const struct verbs_caps *caps = e->ep.dev->caps;
+        struct verbs_conn_param p = { .data = e->data,
+                                      .len = sizeof(e->data),
+                                      .reads_in = caps->reads_in,
+                                      .reads_out =
+                                          caps->reads_out < e->reads ? caps->reads_out : e->reads,
+                                      .rnr_retry = RETRIES,
+                                      .retry = RETRIES };
+
+        return prepare(e->worker, e) < 0 ? -1 : rdma_ep_connect(&e->ep, &p);
+}
+
+static bool on_event(struct rdma_ep *ep, const struct verbs_event *event)
+{
+        struct doca_ep *e = ep_of(ep);
+
+        if (event->type == VERBS_RESOLVED && connect_to(e) < 0) {
+                doca_conn_warn(e->worker->client, "failed", "context %u: %s to %s port %s: %s",
+                               e->worker->index, doca_role_name(e->role), e->addr, e->port,
+                               strerror(errno));
+                rdma_ep_step(ep, LIFE_REFUSED);
+        }
+        e->knocks = e->by_cm && event->type == VERBS_ESTABLISHED && e->role == DOCA_IO_CONTROL;
+        return true;
+}
+
+static int reach(struct doca_ep *e, const struct doca_end *peer, struct doca_end *own)
+{
+        static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+        const uint8_t *gid = peer->numbers.gid;
+        bool is_v4 = memcmp(gid, v4, sizeof(v4)) == 0;
+
+        (void)inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? gid + sizeof(v4) : gid, e->addr,
+                        sizeof(e->addr));
+        snprintf(e->port, sizeof(e->port), "%u", peer->port);
+        doca_cm_write(peer->cookie, e->data);
+        e->reads = peer->reads_in;
+        e->by_cm = e->made = true;
+        *own = *peer;
+        return rdma_ep_resolve(&e->ep, e->addr, e->port, RESOLVE_MS);
+}
+
+/* --- by either way ------------------------------------------------------------------------------ */
+
+static int create(struct doca_worker *w, struct doca_ep *e, const char *device,
+                  const struct doca_end *peer, struct doca_end *own)
+{
+        if (peer->by_cm)
+                return reach(e, peer, own);
+        if (rdma_ep_local(&e->ep, device) < 0)
                 return -1;
-        return join(e, peer, own);
+        return prepare(w, e) < 0 ? -1 : join(e, peer, own);
 }
 
 /* Whatever it had got to: it may be tried again. */
@@ -765,7 +837,7 @@ static void undo(struct doca_ep *e)
                 rdma_device_drop_chunk(w->device, w->recvs);
                 w->recvs = NULL;
         }
-        e->made = false;
+        e->made = e->by_cm = false;
         rdma_ep_init(&e->ep, &w->client->base.reactor->rdma->group, e->ep.ops);
         errno = saved;
 }

@@ -7,6 +7,8 @@
 #ifndef NVMF_TARGET_DOCA_WORKER_H
 #define NVMF_TARGET_DOCA_WORKER_H
 
+#include <netinet/in.h>
+
 #include "doca_shared.h"
 #include "pdu/doca/machine/flow.h"
 #include "pdu/doca/wire/blob.h"
@@ -19,7 +21,13 @@ struct doca_ep {
         struct rdma_ep ep; /* first */
         struct doca_worker *worker;
         enum doca_role role;
-        bool made;                            /* it has a queue pair */
+        bool made; /* it has a queue pair, or, by CM, will have one */
+        bool by_cm;
+        char addr[INET6_ADDRSTRLEN], port[8]; /* by_cm: of its peer */
+        uint8_t data[DOCA_CM_DATA];           /* by_cm: private data */
+        uint8_t reads;                        /* by_cm: that the peer answers */
+        bool knocks;                          /* the first message of iWARP's active side is due */
+        struct verbs_wr knock;
         struct verbs_wr *chain, **chain_last; /* to be posted */
 };
 

@@ -8,6 +8,7 @@
 #include "host/doca/session.h"
 #include "host/engine/verify.h"
 #include "pdu/io/loop.h"
+#include "pdu/io/net.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "target/doca/doca_server.h"
 
@@ -85,9 +86,8 @@ static void move(struct doca_session *s, bool write, uint64_t block, uint32_t bl
 
 /* --- what has to work ------------------------------------------------------------------------- */
 
-static void test_each_dialect(void **state)
+static void work_in_each_dialect(bool by_cm)
 {
-        (void)state;
         for (unsigned v = 0; v < DOCA_VERSIONS; v++) {
                 struct verify_options o = {
                         .range = 512 * KIB, .max_size = IO, .depth = 4, .passes = 2, .seed = 3
@@ -99,8 +99,10 @@ static void test_each_dialect(void **state)
                 struct load l;
 
                 open_world(&w, (enum doca_version)v);
+                w.params.by_cm = by_cm;
                 serve(&w);
                 start(&w, &s);
+                assert_int_equal(s.by_cm, by_cm);
                 assert_int_equal(s.total_size, 1 << 20);
                 assert_int_equal(s.block_size, 512);
                 l = doca_load(&s);
@@ -111,6 +113,50 @@ static void test_each_dialect(void **state)
                 finish(&s);
                 close_world(&w);
         }
+}
+
+static void test_each_dialect(void **state)
+{
+        (void)state;
+        work_in_each_dialect(false);
+}
+
+static void test_by_connection_manager(void **state)
+{
+        (void)state;
+        work_in_each_dialect(true);
+}
+
+/* Nobody listens there any more: start_storage is refused, and others are served. */
+static void test_nobody_listens(void **state)
+{
+        struct doca_msg m, create = { .kind = DOCA_CREATE };
+        struct host_error e = { 0 };
+        uint8_t blob[DOCA_END_BLOB];
+        struct doca_end end = { .by_cm = true, .port = 9, .reads_in = 1, .reads_out = 1 };
+        struct doca_session s, other;
+        struct world w;
+
+        (void)state;
+        open_world(&w, DOCA_3_2);
+        serve(&w);
+        assert_int_equal(doca_session_open(&s, &w.params, &e), 0);
+        create.data = (struct doca_bytes) { blob, sizeof(blob) };
+        assert_true(net_gid("127.0.0.1", end.numbers.gid));
+        doca_end_write(&end, blob);
+        assert_int_equal(
+            doca_session_ask(
+                &s, (struct doca_msg) { .kind = DOCA_INIT, .transactions = 1, .cores = 1 }, &m, &e),
+            0);
+        for (create.role = 0; create.role < DOCA_ROLES; create.role++)
+                assert_int_equal(doca_session_ask(&s, create, &m, &e), 0);
+        assert_int_equal(doca_session_ask(&s, (struct doca_msg) { .kind = DOCA_START }, &m, &e),
+                         -1);
+        assert_int_equal(e.kind, HOST_STATUS);
+        start(&w, &other);
+        finish(&other);
+        (void)doca_session_close(&s, false, NULL);
+        close_world(&w);
 }
 
 /* What one client has written the next one reads. */
@@ -450,6 +496,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_dialect),
+                cmocka_unit_test(test_by_connection_manager),
+                cmocka_unit_test(test_nobody_listens),
                 cmocka_unit_test(test_clients_in_turn),
                 cmocka_unit_test(test_clients_at_once),
                 cmocka_unit_test(test_bad_requests),

@@ -15,6 +15,15 @@ struct end_blob {
 };
 _Static_assert(sizeof(struct end_blob) == DOCA_END_BLOB, "no gaps");
 
+struct cm_blob {
+        uint8_t magic[4], version, rsvd5;
+        be16_t port;
+        uint8_t address[16]; /* IPv6, or IPv4 as ::ffff:a.b.c.d */
+        be64_t cookie;
+        uint8_t reads_in, reads_out, rsvd34[6];
+};
+_Static_assert(sizeof(struct cm_blob) == DOCA_END_BLOB, "no gaps");
+
 struct memory_blob {
         uint8_t magic[4], version, access, rsvd6[2];
         be64_t base, len;
@@ -23,7 +32,7 @@ struct memory_blob {
 };
 _Static_assert(sizeof(struct memory_blob) == DOCA_MEMORY_BLOB, "no gaps");
 
-static const uint8_t end_magic[4] = { 'V', 'B', 'Q', 'P' },
+static const uint8_t end_magic[4] = { 'V', 'B', 'Q', 'P' }, cm_magic[4] = { 'V', 'B', 'C', 'M' },
                      memory_magic[4] = { 'V', 'B', 'M', 'R' };
 
 static uint8_t mtu_code(uint16_t mtu)
@@ -35,7 +44,50 @@ static uint8_t mtu_code(uint16_t mtu)
         return code;
 }
 
-void doca_end_write(const struct doca_end *e, uint8_t p[DOCA_END_BLOB])
+static void write_cm(const struct doca_end *e, uint8_t p[DOCA_END_BLOB])
+{
+        struct cm_blob b = { .version = VERSION,
+                             .port = be16(e->port),
+                             .cookie = be64(e->cookie),
+                             .reads_in = e->reads_in,
+                             .reads_out = e->reads_out };
+
+        memcpy(b.magic, cm_magic, sizeof(b.magic));
+        memcpy(b.address, e->numbers.gid, sizeof(b.address));
+        memcpy(p, &b, sizeof(b));
+}
+
+static bool read_cm(const uint8_t *p, struct doca_end *out)
+{
+        struct cm_blob b;
+
+        memcpy(&b, p, sizeof(b));
+        if (memcmp(b.magic, cm_magic, sizeof(b.magic)) != 0 || b.version != VERSION)
+                return false;
+        *out = (struct doca_end) { .by_cm = true,
+                                   .port = be16_get(b.port),
+                                   .cookie = be64_get(b.cookie),
+                                   .reads_in = b.reads_in,
+                                   .reads_out = b.reads_out };
+        memcpy(out->numbers.gid, b.address, sizeof(b.address));
+        return out->port != 0;
+}
+
+void doca_cm_write(uint64_t cookie, uint8_t p[DOCA_CM_DATA])
+{
+        memcpy(p, cm_magic, sizeof(cm_magic));
+        be_put(p + sizeof(cm_magic), sizeof(cookie), cookie);
+}
+
+bool doca_cm_read(const void *p, size_t n, uint64_t *cookie)
+{
+        if (n < DOCA_CM_DATA || memcmp(p, cm_magic, sizeof(cm_magic)) != 0)
+                return false;
+        *cookie = be_get((const uint8_t *)p + sizeof(cm_magic), sizeof(*cookie));
+        return true;
+}
+
+static void write_numbers(const struct doca_end *e, uint8_t p[DOCA_END_BLOB])
 {
         struct end_blob b = { .version = VERSION,
                               .mtu = mtu_code(e->numbers.mtu),
@@ -52,12 +104,23 @@ void doca_end_write(const struct doca_end *e, uint8_t p[DOCA_END_BLOB])
         memcpy(p, &b, sizeof(b));
 }
 
+void doca_end_write(const struct doca_end *e, uint8_t p[DOCA_END_BLOB])
+{
+        if (e->by_cm) {
+                write_cm(e, p);
+                return;
+        }
+        write_numbers(e, p);
+}
+
 bool doca_end_read(struct doca_bytes from, struct doca_end *out)
 {
         struct end_blob b;
 
         if (from.len != sizeof(b))
                 return false;
+        if (read_cm(from.p, out))
+                return true;
         memcpy(&b, from.p, sizeof(b));
         if (memcmp(b.magic, end_magic, sizeof(b.magic)) != 0 || b.version != VERSION || b.mtu < 1 ||
             b.mtu > 5 || be32_get(b.qpn) >> 24 || be32_get(b.psn) >> 24)

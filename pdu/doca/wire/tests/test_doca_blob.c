@@ -99,12 +99,43 @@ static void test_mtus(void **state)
         }
 }
 
+/* The layout of doc/doca.md. */
+static void test_cm(void **state)
+{
+        static const uint8_t bytes[DOCA_END_BLOB] = { 'V',  'B',  'C', 'M', 1, 0,  0x11, 0x46, 0,
+                                                      0,    0,    0,   0,   0, 0,  0,    0,    0,
+                                                      0xff, 0xff, 192, 0,   2, 7,  1,    2,    3,
+                                                      4,    5,    6,   7,   8, 16, 1 };
+        uint8_t p[DOCA_END_BLOB], data[DOCA_CM_DATA + 3] = { 0 };
+        struct doca_end e;
+        uint64_t cookie;
+
+        (void)state;
+        assert_true(doca_end_read((struct doca_bytes) { bytes, sizeof(bytes) }, &e));
+        assert_true(e.by_cm);
+        assert_int_equal(e.port, 4422);
+        assert_int_equal(e.cookie, 0x0102030405060708);
+        assert_int_equal(e.reads_in, 16);
+        assert_int_equal(e.reads_out, 1);
+        doca_end_write(&e, p);
+        assert_memory_equal(p, bytes, sizeof(p));
+        memcpy(p, bytes, sizeof(p));
+        p[6] = p[7] = 0; /* a port that is none */
+        assert_false(doca_end_read((struct doca_bytes) { p, sizeof(p) }, &e));
+        doca_cm_write(e.cookie, data);
+        assert_memory_equal(data, "VBCM\1\2\3\4\5\6\7\10", DOCA_CM_DATA);
+        assert_true(doca_cm_read(data, sizeof(data), &cookie));
+        assert_int_equal(cookie, 0x0102030405060708);
+        assert_false(doca_cm_read(data, DOCA_CM_DATA - 1, &cookie));
+        data[3] = 'X';
+        assert_false(doca_cm_read(data, sizeof(data), &cookie));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_end),
-                cmocka_unit_test(test_memory),
-                cmocka_unit_test(test_foreign),
+                cmocka_unit_test(test_cm),     cmocka_unit_test(test_end),
+                cmocka_unit_test(test_memory), cmocka_unit_test(test_foreign),
                 cmocka_unit_test(test_mtus),
         };
 
