@@ -6,6 +6,7 @@
 #include "conformance/conform.h"
 #include "conformance/doca/doca_peer.h"
 #include "conformance/engine/family.h"
+#include "fuzz/doca/doca_fuzz.h"
 #include "fuzz/nvme/templates.h"
 #include "host/cmd/command.h"
 #include "host/doca/command.h"
@@ -69,6 +70,7 @@ const struct trace_family *const *trace_families(void)
 /* The fuzzer's engine asks for these by name. */
 const struct fuzz_family *const fuzz_families[] = {
         &nvme_fuzz,
+        &doca_fuzz,
 #ifdef NVMF_TOY
         &toy_fuzz,
 #endif

@@ -372,3 +372,30 @@ def test_faults(target, fault):
     channel = doca.Channel.to(target("--fault", fault, "--reference"))
     channel.ask("query_storage_request")
     assert init(channel)["name"] == ("error_response" if fault == "refuse@init" else "init_storage_response")
+
+
+# --- the fuzzer -----------------------------------------------------------------------------------
+
+def fuzz(port, *args):
+    return subprocess.run([NVMFSPEC, "fuzz", "remote", "-t", "doca", "-a", "127.0.0.1", "-s", str(port), *args],
+                          capture_output=True, text=True, timeout=200)
+
+
+def test_fuzzing_a_target(target, tmp_path):
+    """Sessions in any disorder: ours answers, closes, and serves on."""
+    port = target()
+    run = fuzz(port, "--runs", "2000", "--out", str(tmp_path))
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert doca.Channel.to(port).ask("query_storage_request")["block_size"] == 512
+
+
+def test_fuzzing_finds_what_is_broken(target, tmp_path):
+    run = fuzz(target("--violate", "doca/answer/correlation-id"), "--runs", "500", "--findings", "1", "--minimise", "5", "--out",
+               str(tmp_path))
+    assert run.returncode == 1 and "doca/answer/correlation-id" in run.stdout + run.stderr
+
+
+def test_fuzzing_nobody(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    assert fuzz(port, "--runs", "1", "--out", str(tmp_path)).returncode == 3
