@@ -10,6 +10,7 @@
 #include "pdu/nvme/wire/fabrics.h"
 
 #define RDMA_PORT  "4420" /* of discovery, too */
+#define TLS_KEYS   "/etc/nvme/tls-keys" /* nvme-cli's */
 
 #define AT(member) .at = offsetof(struct args, member)
 
@@ -53,6 +54,21 @@ static bool take_tls_key(void *args, const char *value, char *error, size_t size
         return nvme_tls_argument(&((struct args *)args)->tls.key, value, error, size) == 0;
 }
 
+static bool take_tls_keyfile(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        nvme_tls_store_free(a->tls_store);
+        a->tls.store = a->tls_store = nvme_tls_store(value, error, size);
+        return a->tls_store;
+}
+
+static bool take_tls(void *args, const char *value, char *error, size_t size)
+{
+        (void)value;
+        return take_tls_keyfile(args, TLS_KEYS, error, size);
+}
+
 static bool take_tls_keylog(void *args, const char *value, char *error, size_t size)
 {
         FILE **keylog = &((struct args *)args)->tls.keylog;
@@ -82,6 +98,8 @@ const struct option_row host_options[] = {
         { 'S', "dhchap-secret", "KEY", "key of the host, DHHC-1:..., or @FILE that contains it", OPTION_CALL, ARGS_WHO, .call = take_key },
         { 'C', "dhchap-ctrl-secret", "KEY", "key of the controller, to authenticate it, or @FILE", OPTION_CALL, ARGS_WHO, .call = take_ctrl_key },
         { 0, "tls-key", "KEY", "TLS with this configured PSK, NVMeTLSkey-1:..., or @FILE that contains it (TCP)", OPTION_CALL, ARGS_WHO, .call = take_tls_key },
+        { 0, "tls-keyfile", "PATH", "TLS with the key that this file has for host and subsystem, as nvme-cli exports the keyring (IDENTITY KEY; a key alone is as of --tls-key); a directory: all files in it", OPTION_CALL, ARGS_WHO, .call = take_tls_keyfile },
+        { 0, "tls", NULL, "the same with " TLS_KEYS, OPTION_CALL, ARGS_WHO, .call = take_tls },
         { 0, "concat", NULL, "TLS with the PSK that authentication generates (--dhchap-secret): secure channel concatenation (TCP)", OPTION_FLAG, ARGS_WHO, AT(concat) },
         { 0, "tls-suite", "SUITE", "TLS_AES_128_GCM_SHA256 (aes128) or TLS_AES_256_GCM_SHA384 (aes256); by default as long as the PSK", OPTION_CHOICE, ARGS_WHO, AT(tls_suite), .choices = "aes128|aes256" },
         { 0, "tls-groups", "LIST", "groups of (EC)DHE with colons (" TLS_GROUPS ")", OPTION_STRING, ARGS_WHO, AT(tls.groups) },
@@ -227,9 +245,9 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
                 return host_fail(e, HOST_USAGE, "'%s' is not a TCP port", p->trsvcid);
         if (rdma && (a->hdgst || a->ddgst))
                 return host_fail(e, HOST_USAGE, "NVMe/RDMA has no digests");
-        if (rdma && a->tls.key.len)
+        if (rdma && nvme_tls_is_asked(&a->tls))
                 return host_fail(e, HOST_USAGE, "TLS is for NVMe/TCP");
-        if (a->concat && (rdma || a->tls.key.len || !a->dhchap.len))
+        if (a->concat && (rdma || nvme_tls_is_asked(&a->tls) || !a->dhchap.len))
                 return host_fail(e, HOST_USAGE,
                                  "--concat is for NVMe/TCP, requires --dhchap-secret and excludes "
                                  "--tls-key");

@@ -56,7 +56,8 @@ struct args {
         uint64_t split, delay, wait; /* bytes; ms */
 
         struct auth_key dhchap, dhchap_ctrl;
-        struct nvme_tls tls; /* its key */
+        struct nvme_tls tls;         /* its key, or its keys */
+        struct tls_store *tls_store; /* of it, kept to the end of the process; NULL: none */
         const char *tls_suite, *tls_derivation;
         uint64_t tls_version;
         bool concat;

@@ -143,7 +143,7 @@ static int run_auth(void *user, const union sqe *sqe, void *data, uint32_t len,
 /* The channel is not secured yet: what is generated now is for those that will be. */
 static bool concatenates(const struct host_ctrl *c)
 {
-        return c->params.concat && !c->params.tls.key.len;
+        return c->params.concat && !nvme_tls_is_asked(&c->params.tls);
 }
 
 static int authenticate(struct host_ctrl *c, struct host_queue *q, uint32_t dw0,

@@ -187,7 +187,7 @@ static int open_stream(struct queue_tcp *t, const struct host_queue_config *cfg,
 {
         if (stream_connect(&t->stream, cfg->traddr, cfg->trsvcid, cfg->timeout, error, size) < 0)
                 return -1;
-        if (!cfg->tls || !cfg->tls->key.len)
+        if (!cfg->tls || !nvme_tls_is_asked(cfg->tls))
                 return 0;
         return nvme_tls_connect(&t->stream, cfg->tls, cfg->hostnqn, cfg->subnqn, error, size);
 }

@@ -26,6 +26,7 @@
 struct args {
         struct target_args base; /* first */
         struct target_options options;
+        struct tls_store *tls_store; /* of it; NULL: none */
         struct config config;          /* what the command line asks for */
         struct target_options profile; /* what --profile sets, where nothing else does */
         const char *config_file, *rpc, *rpc_listen;
@@ -98,6 +99,15 @@ static bool take_tls_key(void *args, const char *value, char *error, size_t size
 
         a->base.key_on_line |= value[0] != '@';
         return nvme_tls_option(&a->options.tls.key, value, error, size) == 0;
+}
+
+static bool take_tls_keyfile(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        nvme_tls_store_free(a->tls_store);
+        a->options.tls.store = a->tls_store = nvme_tls_store(value, error, size);
+        return a->tls_store;
 }
 
 static bool take_tls_keylog(void *args, const char *value, char *error, size_t size)
@@ -270,8 +280,15 @@ static const struct option_row options[] = {
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_tls_key },
+        { .name = "tls-keyfile",
+          .arg = "PATH",
+          .says = "... or one of these, a line each as nvme-cli exports the keyring (IDENTITY KEY; a key alone is as "
+                  "of --tls-key); a directory: all files in it",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_tls_keyfile },
         { .name = "tls-required",
-          .says = "with --tls-key: hosts without TLS are not served",
+          .says = "with --tls-key or --tls-keyfile: hosts without TLS are not served",
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.tls_required) },
@@ -765,6 +782,7 @@ static void free_args(void *args)
 
         forget_token(a);
         wipe(&a->options.tls.key, sizeof(a->options.tls.key));
+        nvme_tls_store_free(a->tls_store);
         config_free(&a->config);
 }
 

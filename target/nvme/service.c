@@ -242,9 +242,9 @@ static struct tls *serve_tls(struct nvme_service *s, struct nvme_tls_server *ser
 /* NULL; else what is wrong. Ports may ask for it at any time: it is there wherever it can be. */
 static const char *start_tls(struct nvme_service *s, const struct target_options *o)
 {
-        bool asked = o->tls.key.len || o->concat;
+        bool asked = nvme_tls_is_asked(&o->tls) || o->concat;
 
-        if (!o->tls.key.len && o->tls_required)
+        if (!nvme_tls_is_asked(&o->tls) && o->tls_required)
                 return "TLS cannot be required without a PSK";
         s->tls_use = o->tls_required && !rule_in(&o->policy.violated, TLS_REQUIRED) ? TLS_ALONE
                      : asked                                                        ? TLS_OR_PLAIN
@@ -306,7 +306,7 @@ bool service_init(struct nvme_service *s, const struct target_options *o, struct
                 .limits = &s->limits,
                 .policy = &s->policy,
                 .strict = o->rigour == RIGOUR_STRICT,
-                .secure = !o->tls.key.len || o->tls_untold ? 0
+                .secure = !nvme_tls_is_asked(&o->tls) || o->tls_untold ? 0
                           : o->tls_required || rule_in(&o->policy.violated, TLS_REQUIRED)
                               ? TREQ_SECURE_REQUIRED
                               : TREQ_SECURE_OPTIONAL,

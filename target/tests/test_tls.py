@@ -492,3 +492,87 @@ def test_gnutls_as_a_target(tmp_path, key, version):
     done, said = against_gnutls(passwords, "--tls-key", key, "--tls-identity", str(version))
     assert done.returncode == 3 and "no ICResp" in done.stderr, (done.stderr, said)
     assert "'tls-exporter': " in said # of a handshake that is complete
+
+
+# --- key stores -----------------------------------------------------------------------------------
+
+def interchange(secret):
+    """Of a PSK of 32 bytes (T1.0 3.6.1.5): its bytes and their CRC-32, least significant byte first."""
+    return f"NVMeTLSkey-1:01:{base64.b64encode(secret + struct.pack('<I', zlib.crc32(secret))).decode()}:"
+
+
+def entry(version=0):
+    """As nvme-cli exports a keyring: the identity, and the TLS PSK that is derived already."""
+    identity, key = psk(version)
+    return f"{identity} {interchange(bytes.fromhex(key))}"
+
+
+OTHER = "NVMe0R01 nqn.2026-01.org.example:somebody nqn.2026-01.org.example:else " + interchange(bytes(range(32)))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("folder", [False, True])
+def test_key_store(tmp_path, version, folder):
+    """Our ends by a store against ours by a configured PSK, either way, and by a store both."""
+    store = tmp_path / "keys"
+    if folder:
+        store.mkdir()
+        (store / "a").write_text(f"# others\n\n{OTHER}\n")
+        (store / "b").write_text(entry(version))
+        (store / ".hidden").write_text("no key at all\n")
+    else:
+        store.write_text(f"# of this lab\r\n{OTHER}\n{entry(version)}\n")
+    by_key = ["--tls-key", KEY, "--tls-identity", str(version)]
+    with Target(tmp_path / "log", "--tls-keyfile", store, "--tls-required") as target:
+        for ours in (by_key, ["--tls-keyfile", store]):
+            run = target.host("identify", *ours)
+            assert run.returncode == 0, run.stderr
+        run = target.host("identify")
+        assert run.returncode != 0
+    with Target(tmp_path / "log2", "--tls-key", KEY, "--tls-required") as target:
+        run = target.host("identify", "--tls-keyfile", store)
+        assert run.returncode == 0, run.stderr
+
+
+def test_key_store_without_the_key(tmp_path):
+    store = tmp_path / "keys"
+    store.write_text(f"{OTHER}\n")
+    with Target(tmp_path / "log", "--tls-keyfile", store) as target:
+        run = target.host("identify", "--tls-key", KEY)
+        assert run.returncode != 0
+        assert target.says("there is none for this host and subsystem")
+        run = target.host("identify", "--tls-keyfile", store)
+        assert run.returncode != 0 and f"no key of {HOST} and {SUBSYS}" in run.stderr
+
+
+def test_key_store_with_a_configured_psk(tmp_path):
+    store = tmp_path / "keys"
+    store.write_text(f"{OTHER}\n{KEY}\n")
+    with Target(tmp_path / "log", "--tls-keyfile", store) as target:
+        for ours in (["--tls-key", KEY], ["--tls-keyfile", store]):
+            run = target.host("identify", *ours)
+            assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("text, says", [
+    ("NVMe0R01 a NVMeTLSkey-1:01:zzzz:\n", "line 1"), (f"\n# x\nNVMe0R01 nqn.a {KEY}\n", "line 3"),
+    (f"{KEY}\n{KEY}\n", "line 2: a second configured PSK"), (f"{OTHER}\n{OTHER}\n", "line 2: a second key of the same identity"),
+    (f"NVMe0R02 nqn.a nqn.b {KEY}\n", "not as long as"), ("# nothing\n", "no key"), ("x" * 5000, "line 1: longer"),
+    (f"NVMe0R01 nqn.{'a' * 230} nqn.b {KEY}\n", "no identity")])
+@pytest.mark.parametrize("command", ["target", "host"])
+def test_key_stores_that_are_none(tmp_path, command, text, says):
+    store = tmp_path / "keys"
+    store.write_text(text)
+    words = ["target"] if command == "target" else ["host", "identify", "-a", "127.0.0.1", "-n", "nqn.a"]
+    run = subprocess.run([NVMFSPEC, *words, "--tls-keyfile", store], capture_output=True, text=True, timeout=20)
+    assert run.returncode == 2 and says in run.stderr and str(store) in run.stderr
+    assert KEY[17:40] not in run.stderr  # no key is ever shown
+
+
+def test_usual_key_store():
+    """--tls is nvme-cli's own file."""
+    run = subprocess.run([NVMFSPEC, "host", "identify", "-a", "127.0.0.1", "-n", "nqn.a", "--tls"], capture_output=True, text=True,
+                         timeout=20)
+    assert run.returncode != 0
+    if not os.path.exists("/etc/nvme/tls-keys"):
+        assert "/etc/nvme/tls-keys" in run.stderr and run.returncode == 2

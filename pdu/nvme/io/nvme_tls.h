@@ -4,13 +4,18 @@
 #define NVMF_NVME_IO_NVME_TLS_H
 
 #include "pdu/io/stream_tls.h"
-#include "pdu/nvme/machine/tls_key.h"
+#include "pdu/nvme/machine/tls_store.h"
 
 /* The value of an option: the PSK (NVMeTLSkey-1:...), or @FILE that holds it. 0; -1 and the error, which never
  * quotes the PSK. */
 int nvme_tls_option(struct auth_key *key, const char *value, char *error, size_t size);
 /* The same of a command line, which is seen by others: a line of the log says so. */
 int nvme_tls_argument(struct auth_key *key, const char *value, char *error, size_t size);
+
+/* A key store: the lines of a file, or of each file of a directory but hidden ones, in the order of their names. What
+ * nvme_tls_store_free() frees; NULL: the error names file and line, and quotes no key. */
+struct tls_store *nvme_tls_store(const char *path, char *error, size_t size);
+void nvme_tls_store_free(struct tls_store *s);
 
 /*
  * A host's side of a connected stream. The names are those that its identity has. 0; -1 and the error.

@@ -16,9 +16,12 @@ const char *tls_derivation_name(enum tls_derivation how); /* "printed", "old" */
 const char *
 tls_derivation_text(enum tls_derivation how); /* "as RFC 8446 prints it", "the old way" */
 
+struct tls_store;
+
 /* What options say. */
 struct nvme_tls {
-        struct auth_key key; /* the configured PSK, of any hash; len 0: no TLS */
+        struct auth_key key; /* the configured PSK, of any hash; len 0: none */
+        const struct tls_store *store; /* keys of identities (tls_store.h); NULL: none. Neither: no TLS */
         bool generated; /* it is no configured PSK, but that of an authentication transaction */
         enum tls_derivation derivation;
         uint8_t version; /* of the identity that a host offers: 0 or 1 */
@@ -30,6 +33,11 @@ struct nvme_tls {
         bool kernel;        /* records by the kernel, where it can */
         FILE *keylog;       /* the secrets of each connection go there (key_log.h); NULL: nowhere */
 };
+
+static inline bool nvme_tls_is_asked(const struct nvme_tls *tls)
+{
+        return tls->key.len > 0 || tls->store;
+}
 
 enum { TLS_DIGEST_MAX = 64 + 1 }; /* base64 of 48 bytes, and NUL */
 
