@@ -129,7 +129,7 @@ void doca_words_fields(const struct exchange_line *l, char *buf, size_t size)
         doca_msg_describe(&to, d, &m);
 }
 
-void say_bytes(struct channel *c, const void *p, size_t n)
+static void put(struct channel *c, const void *p, size_t n)
 {
         struct stream_hand hand = { .deadline = t_deadline(c->t, WAIT_MS) };
 
@@ -137,6 +137,13 @@ void say_bytes(struct channel *c, const void *p, size_t n)
         exchange_bytes(&c->t->log, c->number, true, p, n);
         if (stream_send(&c->stream, p, n, &hand) == 0)
                 broke_if_over(c->t);
+}
+
+/* What they ask for is not known: responses are judged by themselves. */
+void say_bytes(struct channel *c, const void *p, size_t n)
+{
+        doca_control_miss(&c->control);
+        put(c, p, n);
 }
 
 static void say_spoilt(struct channel *c, struct doca_msg m, const struct rule_set *violated)
@@ -154,7 +161,7 @@ static void say_spoilt(struct channel *c, struct doca_msg m, const struct rule_s
         (void)doca_spoil_frame(violated, dialect(c->t), frame, &n);
         show(c, true, &m, frame, n);
         doca_control_says(&c->control, PARTY_HOST, &m, &own);
-        say_bytes(c, frame, n);
+        put(c, frame, n);
 }
 
 void say_message(struct channel *c, struct doca_msg m)
@@ -182,7 +189,7 @@ void say_no_more(struct channel *c)
         (void)stream_half_close(&c->stream);
 }
 
-void hang_up(struct channel *c)
+void reset_channel(struct channel *c)
 {
         exchange_event(&c->t->log, c->number, "reset");
         stream_close(&c->stream, true);

@@ -40,7 +40,7 @@ void expect_gone(struct channel *c);
 void use_ids(struct channel *c, uint32_t message, uint32_t correlation);
 /* No more is said, and all is heard; the channel ends, with a reset. */
 void say_no_more(struct channel *c);
-void hang_up(struct channel *c);
+void reset_channel(struct channel *c);
 /* What the client sends is at an end: advised who keeps the channel. */
 void advise_gone(struct channel *c, const char *because);
 /* Sends all of it and reads late: no response may end before its frame does, however many there are until nothing comes for

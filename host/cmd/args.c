@@ -9,7 +9,7 @@
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/wire/fabrics.h"
 
-#define RDMA_PORT  "4420" /* of discovery, too */
+#define RDMA_PORT  "4420"               /* of discovery, too */
 #define TLS_KEYS   "/etc/nvme/tls-keys" /* nvme-cli's */
 
 #define AT(member) .at = offsetof(struct args, member)
@@ -63,12 +63,6 @@ static bool take_tls_keyfile(void *args, const char *value, char *error, size_t 
         return a->tls_store;
 }
 
-static bool take_tls(void *args, const char *value, char *error, size_t size)
-{
-        (void)value;
-        return take_tls_keyfile(args, TLS_KEYS, error, size);
-}
-
 static bool take_tls_keylog(void *args, const char *value, char *error, size_t size)
 {
         FILE **keylog = &((struct args *)args)->tls.keylog;
@@ -99,7 +93,7 @@ const struct option_row host_options[] = {
         { 'C', "dhchap-ctrl-secret", "KEY", "key of the controller, to authenticate it, or @FILE", OPTION_CALL, ARGS_WHO, .call = take_ctrl_key },
         { 0, "tls-key", "KEY", "TLS with this configured PSK, NVMeTLSkey-1:..., or @FILE that contains it (TCP)", OPTION_CALL, ARGS_WHO, .call = take_tls_key },
         { 0, "tls-keyfile", "PATH", "TLS with the key that this file has for host and subsystem, as nvme-cli exports the keyring (IDENTITY KEY; a key alone is as of --tls-key); a directory: all files in it", OPTION_CALL, ARGS_WHO, .call = take_tls_keyfile },
-        { 0, "tls", NULL, "the same with " TLS_KEYS, OPTION_CALL, ARGS_WHO, .call = take_tls },
+        { 0, "tls", NULL, "the same with " TLS_KEYS, OPTION_FLAG, ARGS_WHO, AT(tls_usual) },
         { 0, "concat", NULL, "TLS with the PSK that authentication generates (--dhchap-secret): secure channel concatenation (TCP)", OPTION_FLAG, ARGS_WHO, AT(concat) },
         { 0, "tls-suite", "SUITE", "TLS_AES_128_GCM_SHA256 (aes128) or TLS_AES_256_GCM_SHA384 (aes256); by default as long as the PSK", OPTION_CHOICE, ARGS_WHO, AT(tls_suite), .choices = "aes128|aes256" },
         { 0, "tls-groups", "LIST", "groups of (EC)DHE with colons (" TLS_GROUPS ")", OPTION_STRING, ARGS_WHO, AT(tls.groups) },
@@ -181,6 +175,16 @@ static int take_addresses(struct args *a, int count, char **words, struct host_e
         return left;
 }
 
+static int take_usual_keys(struct args *a, struct host_error *e)
+{
+        char line[sizeof(e->line)];
+
+        if (!a->tls_usual || a->tls.store)
+                return 0;
+        a->tls.store = a->tls_store = nvme_tls_store(TLS_KEYS, line, sizeof(line));
+        return a->tls.store ? 0 : host_fail(e, HOST_USAGE, "--tls: %.380s", line);
+}
+
 int args_addresses(void *args, int count, char **words, struct host_error *e)
 {
         struct args *a = args;
@@ -190,7 +194,7 @@ int args_addresses(void *args, int count, char **words, struct host_error *e)
                         return -1;
                 a->traddr = NULL;
         }
-        return take_addresses(a, count, words, e);
+        return take_usual_keys(a, e) < 0 ? -1 : take_addresses(a, count, words, e);
 }
 
 /* The option, else what the address said, else the default. */

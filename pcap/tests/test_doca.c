@@ -210,7 +210,9 @@ static void test_wrong_user_data(void **state)
         read_page(&s, true);
         end(&s);
         out = checked(&counts, &totals);
-        assert_int_equal(counts.of[GRADE_MUST], 1);
+        if (counts.of[GRADE_MUST] + counts.unproven !=
+            1) /* nothing that follows shows that no packet is missing */
+                fail_msg("%s", out);
         assert_non_null(strstr(out, "doca/io/user-data"));
         free(out);
 }

@@ -264,11 +264,12 @@ static void decide_by_port(struct tracer *t, struct flow *f, const struct captur
         decide(t, f, c, guess == TRACE_YES ? s : NULL, f->service);
 }
 
-/* As soon as the host's first bytes leave no doubt. */
+/* As soon as somebody is sure of the host's first bytes. */
 static void guess_from_start(struct tracer *t, struct flow *f, const struct capture_conn *c,
                              const uint8_t *p, size_t n)
 {
         struct candidate who;
+        bool perhaps = false;
         unsigned i = 0;
 
         do {
@@ -276,11 +277,14 @@ static void guess_from_start(struct tracer *t, struct flow *f, const struct capt
 
                 who = candidate_of(t, i++);
                 guess = who.stream ? who.stream->begins(p, n) : TRACE_NO;
-                if (guess == TRACE_YES)
+                if (guess == TRACE_YES) {
                         decide(t, f, c, who.stream, who.family);
-                if (guess != TRACE_NO)
                         return;
+                }
+                perhaps |= guess == TRACE_PERHAPS;
         } while (!who.last);
+        if (perhaps)
+                return;
         if (!f->service || f->tls || !is_tls(p, n))
                 decide_by_port(t, f, c, PARTY_HOST, p, n);
         else if (n >= 2)

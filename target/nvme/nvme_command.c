@@ -26,7 +26,7 @@
 struct args {
         struct target_args base; /* first */
         struct target_options options;
-        struct tls_store *tls_store; /* of it; NULL: none */
+        struct tls_store *tls_store; /* of it, until it is the target's; NULL: none */
         struct config config;          /* what the command line asks for */
         struct target_options profile; /* what --profile sets, where nothing else does */
         const char *config_file, *rpc, *rpc_listen;
@@ -658,7 +658,8 @@ static bool complete(void *args, char *error, size_t size)
 
 struct served {
         struct target *target;
-        struct rpc *rpc; /* NULL: not asked for */
+        struct rpc *rpc;             /* NULL: not asked for */
+        struct tls_store *tls_store; /* the target's; NULL: none */
 };
 
 /* NULL: not asked for, or error says why not. */
@@ -688,6 +689,7 @@ static void stop(void *started)
         if (s->target)
                 target_stop(s->target);
         rpc_free(s->rpc);
+        nvme_tls_store_free(s->tls_store);
         free(s);
 }
 
@@ -703,6 +705,8 @@ static void *start(void *args, struct capture_writer *record, char *error, size_
         o.trace = a->base.trace;
         o.quiet = a->base.quiet;
         o.record = record;
+        s->tls_store = a->tls_store;
+        a->tls_store = NULL;
         s->rpc = open_rpc(a, error, size);
         if (s->rpc || (!a->rpc && !a->rpc_listen))
                 s->target = target_start(&o, error, size);

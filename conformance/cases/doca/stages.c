@@ -188,7 +188,7 @@ CASE("doca/gone/half-frame", MUST, NO_RULE,
 
 CASE("doca/gone/at-once", MUST, NO_RULE, "After a client that says nothing, others are served")
 {
-        hang_up(connect_channel(t));
+        reset_channel(connect_channel(t));
         want_others_served(t);
 }
 
@@ -199,7 +199,7 @@ CASE("doca/gone/initialised", MUST, NO_RULE,
 
         query_storage(c);
         init_storage(c, 1);
-        hang_up(c);
+        reset_channel(c);
         want_others_served(t);
 }
 
@@ -211,7 +211,7 @@ CASE("doca/gone/half-connected", MUST, NO_RULE,
         query_storage(c);
         init_storage(c, 1);
         (void)create_connection(c, 0, DOCA_IO_DATA);
-        hang_up(c);
+        reset_channel(c);
         want_others_served(t);
 }
 
@@ -221,7 +221,7 @@ CASE("doca/gone/unread", MUST, NO_RULE,
         struct channel *c = connect_channel(t);
 
         say_message(c, (struct doca_msg) { .kind = DOCA_QUERY });
-        hang_up(c);
+        reset_channel(c);
         want_others_served(t);
 }
 
@@ -252,7 +252,7 @@ CASE("doca/clients/second", MUST, NO_RULE, "A second client does not disturb the
         say_message(second,
                     (struct doca_msg) { .kind = DOCA_QUERY }); /* it may wait for an answer */
         init_storage(first, 1);
-        hang_up(second);
+        reset_channel(second);
 }
 
 CASE("doca/clients/second-broken", MUST, NO_RULE,

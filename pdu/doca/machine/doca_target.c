@@ -91,6 +91,12 @@ static void refuse_by(struct doca_target *t, enum doca_rule rule)
                                    r->id);
 }
 
+/* A type that is none, and is not to be noticed, is in no order either. */
+static bool is_overlooked(const struct doca_target *t, const struct rule_set *found)
+{
+        return rule_in(found, DOCA_TYPE_S) && rule_in(&t->policy->waived, DOCA_TYPE_S);
+}
+
 static void take(struct doca_target *t, size_t n)
 {
         struct rule_set found = { 0 };
@@ -104,7 +110,7 @@ static void take(struct doca_target *t, size_t n)
                 t->request.context = t->control.made / 2;
         rule = reason(t, &found);
         doca_control_says(&t->control, PARTY_HOST, &t->request, &found);
-        if (rule == DOCA_RULE_NONE)
+        if (rule == DOCA_RULE_NONE && !is_overlooked(t, &found))
                 rule = reason(t, &found);
         if (rule != DOCA_RULE_NONE)
                 refuse_by(t, rule);

@@ -13,6 +13,13 @@ static const struct topic topics[] = {
         { "doca/connection", "RDMA connections" },
         { "doca/io", "I/O messages" },
         { "doca/data", "RDMA READ and RDMA WRITE" },
+        { "doca/contexts", "Several contexts" },
+        { "doca/stop", "Stopping the storage" },
+        { "doca/gone", "Clients that go" },
+        { "doca/clients", "Several clients" },
+        { "doca/refused", "Services: what is refused" },
+        { "doca/silent", "Services: what is not answered" },
+        { "doca/closed", "Services: channels that end" },
         { NULL, NULL },
 };
 
