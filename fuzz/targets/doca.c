@@ -205,14 +205,15 @@ static void spoil(struct scene *s, struct fuzz_input *b, uint8_t *p, size_t n, e
 static void blob(const uint8_t *p, size_t n)
 {
         struct doca_bytes b = { p, (uint32_t)n };
-        uint8_t end[DOCA_END_BLOB], memory[DOCA_MEMORY_BLOB];
+        uint8_t end[DOCA_END_BLOB], again[DOCA_END_BLOB], memory[DOCA_MEMORY_BLOB];
         struct doca_memory m, m_again;
         struct doca_end e, e_again;
 
         if (doca_end_read(b, &e)) {
                 doca_end_write(&e, end);
                 must(doca_end_read((struct doca_bytes) { end, sizeof(end) }, &e_again));
-                must(memcmp(&e, &e_again, sizeof(e)) == 0);
+                doca_end_write(&e_again, again);
+                must(memcmp(end, again, sizeof(end)) == 0);
         }
         if (doca_memory_read(b, &m)) {
                 doca_memory_write(&m, memory);

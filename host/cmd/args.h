@@ -58,7 +58,7 @@ struct args {
         struct auth_key dhchap, dhchap_ctrl;
         struct nvme_tls tls;         /* its key, or its keys */
         struct tls_store *tls_store; /* of it, kept to the end of the process; NULL: none */
-        bool tls_usual; /* with the usual key store */
+        bool tls_usual;              /* with the usual key store */
         const char *tls_suite, *tls_derivation;
         uint64_t tls_version;
         bool concat;

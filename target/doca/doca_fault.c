@@ -57,10 +57,11 @@ bool doca_fault_add(struct doca_faults *f, const char *spec, char *error, size_t
                 *place = how;
                 return true;
         }
-        snprintf(error, size,
-                 "'%s' is no fault: refuse, silent or close, @, and query, init, create, connect, "
-                 "start, "
-                 "stop or shutdown; refuse or silent, @, and read or write",
-                 spec);
+        snprintf(
+            error, size,
+            "'%s' is not a fault: refuse, silent or close, @, and query, init, create, connect, "
+            "start, "
+            "stop or shutdown; refuse or silent, @, and read or write",
+            spec);
         return false;
 }

@@ -26,7 +26,7 @@
 struct args {
         struct target_args base; /* first */
         struct target_options options;
-        struct tls_store *tls_store; /* of it, until it is the target's; NULL: none */
+        struct tls_store *tls_store;   /* of it, until it is the target's; NULL: none */
         struct config config;          /* what the command line asks for */
         struct target_options profile; /* what --profile sets, where nothing else does */
         const char *config_file, *rpc, *rpc_listen;
@@ -282,7 +282,8 @@ static const struct option_row options[] = {
           .call = take_tls_key },
         { .name = "tls-keyfile",
           .arg = "PATH",
-          .says = "... or one of these, a line each as nvme-cli exports the keyring (IDENTITY KEY; a key alone is as "
+          .says = "... or one of these, a line each as nvme-cli exports the keyring (IDENTITY KEY; "
+                  "a key alone is as "
                   "of --tls-key); a directory: all files in it",
           .group = 1,
           .kind = OPTION_CALL,

@@ -89,8 +89,8 @@ static const struct doca_shape shapes_2_10[] = {
 static const enum doca_kind order_3[] = { DOCA_QUERY, DOCA_INIT, DOCA_CREATE, DOCA_START, DOCA_STOP, DOCA_SHUTDOWN, DOCA_NOTHING };
 static const enum doca_kind order_2_10[] = { DOCA_INIT, DOCA_CREATE, DOCA_CONNECT, DOCA_START, DOCA_SHUTDOWN, DOCA_NOTHING };
 
-static const struct doca_framing frame_3 = { .size_len = 4, .uncounted = 4, .type_at = 4, .type_len = 4, .message_at = 8, .correlation_at = 12, .header = 16 };
-static const struct doca_framing frame_2_10 = { .size_len = 2, .type_at = 2, .type_len = 2, .correlation_at = 4, .header = 8 };
+#define FRAME_3 { .size_len = 4, .uncounted = 4, .type_at = 4, .type_len = 4, .message_at = 8, .correlation_at = 12, .header = 16 }
+#define FRAME_2_10 { .size_len = 2, .type_at = 2, .type_len = 2, .correlation_at = 4, .header = 8 }
 
 /* --- I/O messages ------------------------------------------------------------------------------ */
 
@@ -119,13 +119,13 @@ static const struct doca_item io_2_10[] = {
 #define TYPES(shapes_) .shapes = (shapes_), .types = sizeof(shapes_) / sizeof((shapes_)[0])
 
 static const struct doca_dialect dialects[DOCA_VERSIONS] = {
-        [DOCA_2_10] = { .name = "2.10", TYPES(shapes_2_10), .order = order_2_10, .frame = frame_2_10, .io = io_2_10,
+        [DOCA_2_10] = { .name = "2.10", TYPES(shapes_2_10), .order = order_2_10, .frame = FRAME_2_10, .io = io_2_10,
                         .io_types = 4, .by_address = true, .storage_by_memory = true },
-        [DOCA_3_0] = { .version = DOCA_3_0, .name = "3.0", TYPES(shapes_3_0), .order = order_3, .frame = frame_3, .io = io_3_0,
+        [DOCA_3_0] = { .version = DOCA_3_0, .name = "3.0", TYPES(shapes_3_0), .order = order_3, .frame = FRAME_3, .io = io_3_0,
                        .io_types = 3, .by_address = true, .has_context = true },
-        [DOCA_3_1] = { .version = DOCA_3_1, .name = "3.1", TYPES(shapes_3_1), .order = order_3, .frame = frame_3, .io = io_3_1,
+        [DOCA_3_1] = { .version = DOCA_3_1, .name = "3.1", TYPES(shapes_3_1), .order = order_3, .frame = FRAME_3, .io = io_3_1,
                        .io_types = 3, .has_context = true },
-        [DOCA_3_2] = { .version = DOCA_3_2, .name = "3.2", TYPES(shapes_3_2), .order = order_3, .frame = frame_3, .io = io_3_2,
+        [DOCA_3_2] = { .version = DOCA_3_2, .name = "3.2", TYPES(shapes_3_2), .order = order_3, .frame = FRAME_3, .io = io_3_2,
                        .io_types = 3, .has_context = true },
 };
 /* clang-format on */

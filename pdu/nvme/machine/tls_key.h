@@ -21,7 +21,8 @@ struct tls_store;
 /* What options say. */
 struct nvme_tls {
         struct auth_key key; /* the configured PSK, of any hash; len 0: none */
-        const struct tls_store *store; /* keys of identities (tls_store.h); NULL: none. Neither: no TLS */
+        const struct tls_store
+            *store;     /* keys of identities (tls_store.h); NULL: none. Neither: no TLS */
         bool generated; /* it is no configured PSK, but that of an authentication transaction */
         enum tls_derivation derivation;
         uint8_t version; /* of the identity that a host offers: 0 or 1 */

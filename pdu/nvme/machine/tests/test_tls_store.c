@@ -64,7 +64,7 @@ static void keys_are_found(void **state)
         assert_int_equal(s.n + s.configured.len, 0);
 }
 
-/* It is for who authenticates, and made anew each time: not for who asks by names. */
+/* It is for who authenticates, and new each time: not for who asks by names. */
 static void generated_keys_are_nobodys(void **state)
 {
         struct tls_store s = { 0 };
