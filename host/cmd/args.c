@@ -185,6 +185,11 @@ static int take_usual_keys(struct args *a, struct host_error *e)
         return a->tls.store ? 0 : host_fail(e, HOST_USAGE, "--tls: %.380s", line);
 }
 
+void args_forget(void *args)
+{
+        nvme_tls_store_free(((struct args *)args)->tls_store);
+}
+
 int args_addresses(void *args, int count, char **words, struct host_error *e)
 {
         struct args *a = args;

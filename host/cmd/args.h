@@ -57,7 +57,7 @@ struct args {
 
         struct auth_key dhchap, dhchap_ctrl;
         struct nvme_tls tls;         /* its key, or its keys */
-        struct tls_store *tls_store; /* of it, kept to the end of the process; NULL: none */
+        struct tls_store *tls_store; /* of it, see args_forget(); NULL: none */
         bool tls_usual;              /* with the usual key store */
         const char *tls_suite, *tls_derivation;
         uint64_t tls_version;
@@ -73,9 +73,10 @@ enum { ARG_UNSET = 0x7fffffff }; /* a number that was not given, where zero has 
 
 extern const struct option_row host_options[];
 
-/* As host_family.defaults() and host_family.addresses(). */
+/* As host_family.defaults(), host_family.addresses() and host_family.forget(). */
 void args_defaults(void *args);
 int args_addresses(void *args, int count, char **words, struct host_error *e);
+void args_forget(void *args);
 
 /* As the option says, else the address, else TCP. */
 enum host_transport args_transport(const struct args *a);

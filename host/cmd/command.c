@@ -172,6 +172,7 @@ const struct host_family nvme_host = {
         .args_size = sizeof(struct args),
         .defaults = args_defaults,
         .addresses = args_addresses,
+        .forget = args_forget,
         .run = run,
 };
 

@@ -138,6 +138,8 @@ static int run(const struct host_family *const *families, const struct host_fami
                 return host_fail(e, HOST_BROKEN, "%s", strerror(ENOMEM));
         option_table_make(&t, (const void *const *)families, where, f->options, how);
         rc = run_with(f, s, &t, args, argc, argv, e);
+        if (f->forget)
+                f->forget(args);
         free(args);
         return rc;
 }

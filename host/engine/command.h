@@ -53,6 +53,7 @@ struct host_family {
         void (*defaults)(void *args); /* NULL: all zero */
         /* After the options: takes what is an address out of the words; how many are left, or -1 and e. NULL: none is. */
         int (*addresses)(void *args, int count, char **words, struct host_error *e);
+        void (*forget)(void *args); /* what args hold goes. NULL: nothing does */
         /* 0, or -1 and e: its kind is the exit code. */
         int (*run)(const struct host_subcommand *s, void *args, int count, char **words,
                    struct host_error *e);
