@@ -53,7 +53,8 @@ check_again() {
 # A lane runs in the background, where the shell has SIGINT ignored; tests send it.
 run_pytest() {
         local status=0 list=$ci_out/$stage.pytest name why
-        local pytest=(env --default-signal=INT,QUIT NVMFSPEC="$NVMFSPEC" "$python" -m pytest -p no:cacheprovider)
+        local pytest=(env --default-signal=INT,QUIT NVMFSPEC="$NVMFSPEC" ${NVMFSPEC_TSAN:+NVMFSPEC_TSAN="$NVMFSPEC_TSAN"}
+                "$python" -m pytest -p no:cacheprovider)
         rm -f "$list"
         rounds=$((rounds + 1))
         NVMFSPEC_FAILED=$list "${pytest[@]}" -rsfE --durations=15 --basetemp="$tests_tmp/$stage$rounds" "$@" ||

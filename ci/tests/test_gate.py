@@ -72,6 +72,14 @@ def test_what_fails_only_the_first_time_has_flipped_and_is_named(gate):
     assert "test_planted.py::test_unsteady: AssertionError: the first time" in last(run)
 
 
+def test_the_second_look_has_the_build_of_the_first(gate):
+    """A test that only another build has is not left out of it, which would be no pass."""
+    build = "import os\nimport pytest\n\nif not os.environ.get('NVMFSPEC_TSAN'):\n    pytest.skip('no build', allow_module_level=True)\n"
+    run = gate(PYTEST.replace("run_pytest", "NVMFSPEC_TSAN=/somewhere run_pytest"), build + textwrap.dedent(FLIPS))
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "passed, 1 FLIPPED" in run.stdout
+
+
 def test_what_fails_every_other_time_is_red(gate):
     """It fails, passes, and fails again: once of three is no success."""
     assert gate(PYTEST, EVERY_OTHER).returncode == 1

@@ -486,7 +486,7 @@ int target_command(const struct target_family *const *families, int argc, char *
         a = calloc(1, f->command->args_size);
         if (!a) {
                 fprintf(stderr, "nvmfspec target: %s\n", strerror(ENOMEM));
-                return EXIT_BROKEN;
+                return EXIT_USAGE;
         }
         a->family = f;
         a->reactors = a->pcap_files = 1;
