@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A channel: an endpoint (pdu/verbs/rdma_ep.h) in a group of its own, and the initiator's machine. One thread's. */
+/* A channel: a connection (host/engine/rdma.h) and the initiator's machine. One thread's. */
 #ifndef NVMF_HOST_SRP_CHAN_H
 #define NVMF_HOST_SRP_CHAN_H
 
-#include <poll.h>
-
-#include "host/engine/error.h"
+#include "host/engine/rdma.h"
 #include "pdu/srp/machine/srp_initiator.h"
-#include "pdu/verbs/rdma_ep.h"
-#include "pdu/verbs/rdma_memory.h"
-
-enum { SRP_CHAN_FDS = 4 };
 
 struct srp_params {
         const char *traddr, *trsvcid;
@@ -25,22 +19,15 @@ struct srp_params {
 };
 
 struct srp_chan {
-        struct rdma_ep ep; /* first */
-        struct rdma_group group;
+        struct host_rdma conn; /* first */
         struct srp_initiator *machine;
-        struct rdma_memory memory;
         const struct srp_params *params;
         unsigned number; /* from 1 */
         unsigned depth;  /* requests that may be outstanding */
         struct srp_login_req asked;
         struct srp_login_rsp granted;
-        struct verbs_event said; /* RESOLVED, ESTABLISHED or what came in place of it */
-        bool heard;              /* there is one */
-        bool broken;
-        struct host_error error; /* why */
+        struct host_error error; /* conn.broken: why */
         uint64_t received_at;    /* ns: when what is in hand came in */
-        unsigned polls;
-        bool slept;
 };
 
 /* Logs in, as one of several channels or (single) as the first. p must outlive it. 0; -1: e says why, and nothing is to
@@ -52,12 +39,8 @@ void srp_chan_close(struct srp_chan *c, bool logout);
 /* It is lost from here on, for this reason: done() of all that is outstanding. */
 int __attribute__((format(printf, 2, 3))) srp_chan_break(struct srp_chan *c, const char *fmt, ...);
 
-/* As struct load_ops: -1: full, or lost. Nothing is sent before srp_chan_send(). */
+/* As struct load_ops: -1: full, or lost. Nothing is sent before srp_chan_send(). To receive: host_rdma_receive(). */
 int srp_chan_submit(struct srp_chan *c, struct srp_request_out *r);
 int srp_chan_send(struct srp_chan *c);
-long srp_chan_receive(struct srp_chan *c);
-int srp_chan_fds(struct srp_chan *c, struct pollfd *fds);
-/* Sleeps until something comes, at most ms. */
-void srp_chan_sleep(struct srp_chan *c, int ms);
 
 #endif

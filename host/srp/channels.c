@@ -65,7 +65,7 @@ void srp_channels_close(struct srp_channels *s, bool logout)
 void *srp_alloc(struct srp_chan *c, size_t len, struct host_error *e)
 {
         uint32_t lkey;
-        void *memory = rdma_memory_own(&c->memory, len, &lkey);
+        void *memory = rdma_memory_own(&c->conn.memory, len, &lkey);
 
         if (!memory)
                 host_error_set(e, HOST_BROKEN, "no memory for %zu bytes: %s", len, strerror(errno));
@@ -88,19 +88,19 @@ static int run(struct srp_chan *c, struct srp_request_out *r, struct host_error 
 
         r->done = on_done;
         r->user = &done;
-        if (!c->broken && srp_chan_submit(c, r) < 0) {
+        if (!c->conn.broken && srp_chan_submit(c, r) < 0) {
                 r->user = NULL;
                 return host_fail(e, HOST_BROKEN, "channel %u: the request limit is reached",
                                  c->number);
         }
         while (!done && srp_chan_send(c) == 0) {
-                if (srp_chan_receive(c) != 0)
+                if (host_rdma_receive(&c->conn) != 0)
                         continue;
                 if (ms_until(deadline) == 0)
                         srp_chan_break(c, "channel %u: no response within %u ms", c->number,
                                        c->params->timeout);
                 else if (!done)
-                        srp_chan_sleep(c, NAP_MS);
+                        host_rdma_sleep(&c->conn, NAP_MS);
         }
         (void)srp_chan_send(c); /* answers to what came beside it */
         r->user = NULL;         /* a channel that breaks ends what is outstanding */
@@ -240,6 +240,6 @@ int srp_disk_open(struct srp_chan *c, uint32_t lun, struct srp_disk *d, struct h
         if (srp_run_well(c, &ready, "TEST UNIT READY", e) < 0 || ask_capacity(c, d, p, e) < 0 ||
             ask_limits(c, d, p, e) < 0)
                 return -1;
-        rdma_memory_drop(&c->memory, p);
+        rdma_memory_drop(&c->conn.memory, p);
         return 0;
 }

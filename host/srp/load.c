@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads and writes over all channels, for verify and perf. */
-#include "host/engine/load.h"
-
 #include <stdio.h>
 
 #include "channels.h"
@@ -11,7 +9,7 @@ struct srp_io {
         struct srp_request_out r;
 };
 
-_Static_assert((unsigned)LOAD_FDS >= (unsigned)SRP_CHAN_FDS, "room for a channel's descriptors");
+_Static_assert((unsigned)LOAD_FDS >= (unsigned)HOST_RDMA_FDS, "room for a channel's descriptors");
 
 static const struct srp_work *work_of(const struct load *l)
 {
@@ -53,7 +51,7 @@ static int send(struct load *l, unsigned queue)
 
 static long receive(struct load *l, unsigned queue)
 {
-        return srp_chan_receive(chan_of(l, queue));
+        return host_rdma_receive(&chan_of(l, queue)->conn);
 }
 
 static uint64_t received_at(const struct load *l, unsigned queue)
@@ -63,7 +61,7 @@ static uint64_t received_at(const struct load *l, unsigned queue)
 
 static int fds(struct load *l, unsigned queue, struct pollfd *to)
 {
-        return srp_chan_fds(chan_of(l, queue), to);
+        return host_rdma_fds(&chan_of(l, queue)->conn, to);
 }
 
 static void abandon(struct load *l, unsigned queue, const char *why)
@@ -77,14 +75,14 @@ static int add_memory(struct load *l, unsigned queue, void *base, size_t len, st
 {
         struct srp_chan *c = chan_of(l, queue);
 
-        if (rdma_memory_add(&c->memory, base, len) == 0)
+        if (rdma_memory_add(&c->conn.memory, base, len) == 0)
                 return 0;
         return host_fail(e, HOST_BROKEN, "channel %u: cannot register %zu bytes", c->number, len);
 }
 
 static void drop_memory(struct load *l, unsigned queue, const void *base)
 {
-        rdma_memory_drop(&chan_of(l, queue)->memory, base);
+        rdma_memory_drop(&chan_of(l, queue)->conn.memory, base);
 }
 
 /* The nexus may be a new one: what the unit has to tell it is taken first. */
