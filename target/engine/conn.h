@@ -10,6 +10,8 @@
 #include "pdu/io/net.h"
 #include "reactor.h"
 
+struct rdma_link;
+
 struct
     conn_kind { /* what the family does for its connections; all may free the connection. NULL: nothing */
         /* There is something to do without anything new from the wire. */
@@ -27,10 +29,11 @@ struct
 struct conn {
         const struct conn_kind *kind;
         struct reactor *reactor;
-        struct port *port; /* a reference */
-        unsigned number;   /* in traces, from 1 */
-        const char *host;  /* its name, once it is known: whose shares it has */
-        struct pool *pool; /* its data buffers are from there */
+        struct port *port;      /* a reference */
+        unsigned number;        /* in traces, from 1 */
+        const char *host;       /* its name, once it is known: whose shares it has */
+        struct rdma_link *rdma; /* NULL: it is not over RDMA */
+        struct pool *pool;      /* its data buffers are from there */
         struct pool_borrower borrower;
         struct turn_part part;   /* of its host's share of the reactor */
         char traddr[NET_TRADDR]; /* its own end */

@@ -10,12 +10,8 @@
 #include "pdu/nvme/rdma/spoil_rdma.h"
 
 enum {
-        CLOSING_MS = 2000,  /* that a host may take to answer DREQ */
-        DRAINING_MS = 3000, /* that a device may take to flush a queue pair */
-        GONE_MS = 200,      /* that a device which is gone may take */
-        WRS_EACH = 2,       /* work requests of a command: data and response; more wait */
-        WRS_MORE = 16,      /* data of one command in many pieces */
-        RECVS_MORE = 1,     /* the sentinel */
+        WRS_EACH = 2,  /* work requests of a command: data and response; more wait */
+        WRS_MORE = 16, /* data of one command in many pieces */
         RECEIVES_LEAST = 2,
         RESPONSE_LEN = 16,
 };
@@ -34,7 +30,7 @@ static struct rdma_conn *of_base(struct conn *c)
 
 static struct rdma_conn *conn_of(struct rdma_ep *e)
 {
-        return (struct rdma_conn *)(void *)((char *)e - offsetof(struct rdma_conn, ep));
+        return (struct rdma_conn *)(void *)((char *)e - offsetof(struct rdma_conn, link));
 }
 
 static struct nvme_service *service(const struct rdma_conn *c)
@@ -45,37 +41,6 @@ static struct nvme_service *service(const struct rdma_conn *c)
 static bool violates_rule(const struct rdma_conn *c, enum rule_id rule)
 {
         return rule_in(&service(c)->policy.violated, rule);
-}
-
-/* --- what its machine asks for ---------------------------------------------------------------- */
-
-static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
-{
-        struct rdma_conn *c = user;
-
-        return rdma_buffer_get(&c->conn.base, len, lkey);
-}
-
-static void buffer_put(void *user, uint8_t *buf, uint32_t len)
-{
-        struct rdma_conn *c = user;
-
-        conn_buffer_put(&c->conn.base, buf, len);
-}
-
-static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
-{
-        return rdma_memory_get(&((struct rdma_conn *)user)->recvs, bytes, lkey);
-}
-
-static void response_memory_put(void *user, void *memory, uint32_t bytes)
-{
-        rdma_memory_put(&((struct rdma_conn *)user)->recvs, memory, bytes);
-}
-
-static void recv_put(void *user, struct rdma_recv *rx)
-{
-        rdma_recvs_put(&((struct rdma_conn *)user)->recvs, rx);
 }
 
 /* --- what the user is told -------------------------------------------------------------------- */
@@ -104,11 +69,8 @@ static void report_failure(struct rdma_conn *c, const struct verbs_wc *wc)
 {
         char what[120];
 
-        if (wc->status == VERBS_FLUSHED)
-                return;
-        snprintf(what, sizeof(what), "%s failed: %s", verbs_op_name(wc->wr->op),
-                 verbs_status_name(wc->status));
-        report(c, "failed", what, NULL);
+        if (rdma_failure(wc, what, sizeof(what)))
+                report(c, "failed", what, NULL);
 }
 
 /* --- what comes ------------------------------------------------------------------------------- */
@@ -116,7 +78,7 @@ static void report_failure(struct rdma_conn *c, const struct verbs_wc *wc)
 /* A rule of ours that is broken: the queue pair stays as it is. */
 static bool takes_no_notice(const struct rdma_conn *c, enum life_event e)
 {
-        return (e == LIFE_DISCONNECTED && c->ep.life.state <= LIFE_LIVE &&
+        return (e == LIFE_DISCONNECTED && c->link.ep.life.state <= LIFE_LIVE &&
                 violates_rule(c, RDMA_DREQ)) ||
                (e == LIFE_FAILED && violates_rule(c, RDMA_ERROR_ENDS));
 }
@@ -145,29 +107,25 @@ static void take_capsule(struct rdma_conn *c, struct rdma_recv *rx)
  * taken at once. */
 static bool may_wait(struct rdma_conn *c)
 {
-        if (c->recvs.waits < c->entries)
+        if (c->link.waits < c->entries)
                 return true;
         if (!rule_in(&service(c)->policy.waived, FAB_OVERRUN)) {
                 end_for(c, FAB_OVERRUN);
                 return false;
         }
-        take_capsule(c, rdma_recvs_next(&c->recvs));
+        take_capsule(c, rdma_link_oldest(&c->link));
         return true;
 }
 
 /* Takes it in this turn or, after those that wait already, in a later one. */
 static void take_or_defer(struct rdma_conn *c, struct rdma_recv *rx)
 {
-        if (!c->recvs.waiting && conn_budget(&c->conn.base) > 0) {
+        if (rdma_link_has_turn(&c->link))
                 take_capsule(c, rx);
-                return;
-        }
-        if (c->conn.failed || !may_wait(c)) {
-                recv_put(c, rx);
-                return;
-        }
-        rdma_recvs_defer(&c->recvs, rx);
-        conn_come_again(&c->conn.base);
+        else if (c->conn.failed || !may_wait(c))
+                rdma_link_recv_put(c, rx);
+        else
+                rdma_link_defer(&c->link, rx);
 }
 
 static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
@@ -186,7 +144,7 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
         if (e->life.state == LIFE_LIVE)
                 report_failure(c, wc);
         if (wc->wr->op == VERBS_RECV)
-                recv_put(c, rx);
+                rdma_link_recv_put(c, rx);
         return !takes_no_notice(c, LIFE_FAILED);
 }
 
@@ -206,8 +164,7 @@ static void on_end(struct rdma_ep *e)
 {
         struct rdma_conn *c = conn_of(e);
 
-        while (c->recvs.waiting)
-                recv_put(c, rdma_recvs_next(&c->recvs));
+        rdma_link_drop_waiting(&c->link);
         rdma_controller_end(c->machine);
         conn_end(&c->conn);
 }
@@ -217,27 +174,16 @@ static void dismantle(struct rdma_conn *c)
 {
         if (c->machine)
                 rdma_controller_free(c->machine);
-        rdma_ep_destroy(&c->ep);
-        rdma_recvs_drop(&c->recvs);
+        rdma_link_fini(&c->link);
         free(c);
 }
 
 /* --- what goes -------------------------------------------------------------------------------- */
 
-static void post(struct rdma_conn *c)
-{
-        struct verbs_wr *chain = rdma_controller_take(c->machine), *bad = NULL;
-
-        if (!chain || rdma_ep_post(&c->ep, chain, &bad) == 0)
-                return;
-        report(c, "posting", "posting failed", strerror(errno));
-        rdma_ep_flushed(&c->ep, bad);
-}
-
 /* Its last response has reached the host. */
 static bool is_said(const struct rdma_conn *c)
 {
-        return c->conn.last_words && c->ep.unfinished == 0 &&
+        return c->conn.last_words && c->link.ep.unfinished == 0 &&
                !rdma_controller_wants_post(c->machine);
 }
 
@@ -253,10 +199,9 @@ static void settle(struct rdma_ep *e)
 {
         struct rdma_conn *c = conn_of(e);
 
-        if (e->life.state == LIFE_LIVE) {
-                rdma_recvs_post(&c->recvs, &c->ep);
-                post(c);
-        }
+        if (e->life.state == LIFE_LIVE &&
+            rdma_link_post(&c->link, rdma_controller_take(c->machine)) < 0)
+                report(c, "posting", "posting failed", strerror(errno));
         if (e->life.state <= LIFE_LIVE && (c->conn.failed || is_said(c)))
                 rdma_ep_step(e, LIFE_CLOSE);
         if (e->life.state == LIFE_DEAD && is_idle(c) && rdma_ep_release(e)) {
@@ -270,35 +215,35 @@ static void settle(struct rdma_ep *e)
 static void go_on(struct conn *base)
 {
         struct rdma_conn *c = of_base(base);
-        bool live = c->ep.life.state == LIFE_LIVE;
+        bool live = c->link.ep.life.state == LIFE_LIVE;
+        struct rdma_recv *rx;
 
-        while (live && c->recvs.waiting && !c->conn.failed && conn_budget(base) > 0)
-                take_capsule(c, rdma_recvs_next(&c->recvs));
-        if (live && c->recvs.waiting && !c->conn.failed)
-                conn_come_again(base);
-        settle(&c->ep);
+        while (live && !c->conn.failed && (rx = rdma_link_next(&c->link)) != NULL)
+                take_capsule(c, rx);
+        settle(&c->link.ep);
 }
 
 static void feed(struct conn *base)
 {
         struct rdma_conn *c = of_base(base);
 
-        if (c->ep.life.state == LIFE_LIVE)
+        if (c->link.ep.life.state == LIFE_LIVE)
                 requests_buffers(rdma_requests(c->machine));
-        settle(&c->ep);
+        settle(&c->link.ep);
 }
 
 /* --- timers ----------------------------------------------------------------------------------- */
 
 static void sweep_set_up(struct rdma_conn *c)
 {
-        bool late = c->ep.life.state == LIFE_CONNECTING;
+        bool late = c->link.ep.life.state == LIFE_CONNECTING;
 
-        if (c->conn.queue.connected || !rdma_ep_is_older(&c->ep, service(c)->limits.ic_timeout))
+        if (c->conn.queue.connected ||
+            !rdma_ep_is_older(&c->link.ep, service(c)->limits.ic_timeout))
                 return;
         report(c, "setup", "closed",
                late ? "timed out before the connection was established" : "no Connect");
-        rdma_ep_step(&c->ep, late ? LIFE_LATE : LIFE_CLOSE);
+        rdma_ep_step(&c->link.ep, late ? LIFE_LATE : LIFE_CLOSE);
 }
 
 /* A host that posts no receives, or whose link is stuck, holds what its commands have. */
@@ -310,25 +255,25 @@ static void sweep_pace(struct rdma_conn *c)
                 metric_add(&conn_own(&c->conn)->metrics.stalled, 1);
         report(c, "timeout", "closed",
                "timed out: the host does not take or send a command's data");
-        rdma_ep_step(&c->ep, LIFE_CLOSE);
+        rdma_ep_step(&c->link.ep, LIFE_CLOSE);
 }
 
 static void sweep(struct conn *base)
 {
         struct rdma_conn *c = of_base(base);
 
-        if (c->ep.life.state <= LIFE_LIVE)
+        if (c->link.ep.life.state <= LIFE_LIVE)
                 sweep_set_up(c);
-        if (c->ep.life.state == LIFE_LIVE)
+        if (c->link.ep.life.state == LIFE_LIVE)
                 sweep_pace(c);
-        if (c->ep.life.state > LIFE_LIVE)
-                rdma_ep_expire(&c->ep, CLOSING_MS, c->ep.dev->gone ? GONE_MS : DRAINING_MS);
-        settle(&c->ep);
+        rdma_link_expire(&c->link);
+        settle(&c->link.ep);
 }
 
 static bool is_busy(const struct rdma_conn *c)
 {
-        return c->recvs.waiting || c->ep.unfinished > 0 || rdma_controller_wants_post(c->machine) ||
+        return c->link.waiting || c->link.ep.unfinished > 0 ||
+               rdma_controller_wants_post(c->machine) ||
                conn_is_busy(&c->conn, requests_executing(rdma_requests(c->machine)));
 }
 
@@ -337,10 +282,10 @@ static void drain(struct conn *base, bool at_once)
         struct rdma_conn *c = of_base(base);
 
         if (at_once)
-                rdma_ep_step(&c->ep, LIFE_ABORT);
-        else if (c->ep.life.state <= LIFE_LIVE && !is_busy(c))
-                rdma_ep_step(&c->ep, LIFE_CLOSE);
-        settle(&c->ep);
+                rdma_ep_step(&c->link.ep, LIFE_ABORT);
+        else if (c->link.ep.life.state <= LIFE_LIVE && !is_busy(c))
+                rdma_ep_step(&c->link.ep, LIFE_CLOSE);
+        settle(&c->link.ep);
 }
 
 /* --- connect requests ------------------------------------------------------------------------- */
@@ -357,12 +302,8 @@ void rdma_conn_reject(struct nvme_service *s, struct verbs_ep *ep, uint16_t sts)
 static void refuse(struct nvme_service *s, const struct verbs_event *e, uint16_t sts,
                    const char *why)
 {
-        struct conn_peer peer = rdma_peer(e->ep);
-
         if (!s->quiet)
-                log_line(LOG_AS_WARNING, "rejected", peer.addr,
-                         "connect request of %s:%u rejected (%s): %s", peer.addr, peer.port,
-                         rdma_reject_name(sts), why);
+                rdma_log_rejected(e->ep, "connect request", rdma_reject_name(sts), why);
         rdma_conn_reject(s, e->ep, sts);
 }
 
@@ -409,10 +350,9 @@ static uint32_t entries_of(const struct nvme_service *s, const struct rdma_reque
  * How many commands it may send at once without waiting for us: CRQSIZE. All that it asked for, or
  * where the SRQ has not so many left, what is left, if the host bears RNR; 0: it can't be served.
  */
-static uint32_t crqsize_of(const struct rdma_device *d, uint32_t entries, uint8_t rnr_retry)
+static uint32_t crqsize_of(const struct rdma_conn *c, uint32_t entries, uint8_t rnr_retry)
 {
-        uint32_t most =
-            d->srq_wrs ? rdma_device_receives_left(d) : d->dev->caps->qp_wrs - RECVS_MORE;
+        uint32_t most = rdma_link_receives_left(&c->link);
 
         if (most >= entries)
                 return entries;
@@ -434,14 +374,14 @@ static struct rdma_controller *make_machine(struct rdma_conn *c, uint32_t entrie
         };
         struct rdma_controller_ops ops = {
                 .request = conn_request_ops,
-                .recv_put = recv_put,
-                .response_memory = response_memory,
-                .response_memory_put = response_memory_put,
+                .recv_put = rdma_link_recv_put,
+                .response_memory = rdma_link_memory_get,
+                .response_memory_put = rdma_link_memory_put,
         };
 
         cfg.format.admin = le16_get(c->request.qid) == 0;
-        ops.request.buffer_get = buffer_get;
-        ops.request.buffer_put = buffer_put;
+        ops.request.buffer_get = rdma_link_buffer_get;
+        ops.request.buffer_put = rdma_link_buffer_put;
         return rdma_controller_new(&cfg, &ops, c);
 }
 
@@ -454,12 +394,11 @@ static uint32_t receives_of(const struct rdma_conn *c, uint32_t crqsize)
 /* All that it needs before it can be accepted; -1 with errno. */
 static int build(struct rdma_conn *c, uint32_t entries, uint32_t crqsize, uint32_t reads)
 {
-        uint32_t receives = receives_of(c, crqsize);
         struct verbs_qp_attr attr = { .send_wrs = WRS_EACH * entries + WRS_MORE,
-                                      .recv_wrs = c->recvs.device->srq_wrs > 0 ? 0 : crqsize,
+                                      .recv_wrs = crqsize,
                                       .inline_bytes = RESPONSE_LEN };
 
-        if (rdma_ep_qp(&c->ep, &attr) < 0 || rdma_recvs_get(&c->recvs, &c->ep, receives) < 0)
+        if (rdma_link_make(&c->link, &attr, receives_of(c, crqsize)) < 0)
                 return -1;
         errno = ENOMEM;
         c->machine = make_machine(c, entries, &attr, reads);
@@ -505,12 +444,12 @@ static const struct target_conn_kind kind = {
 
 static void start_conn(struct rdma_conn *c, struct port *port, const struct conn_peer *peer)
 {
-        conn_begin(&c->conn, &kind, c->conn.base.reactor, port, peer, &c->recvs.device->pool);
+        conn_begin(&c->conn, &kind, c->conn.base.reactor, port, peer, &c->link.device->pool);
         conn_times_renew(&c->conn, rdma_requests(c->machine));
         c->conn.queue.rdma = &c->request;
-        c->conn.queue.prtype = c->ep.dev->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
+        c->conn.queue.prtype = c->link.ep.dev->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
         requests_set_faulty(rdma_requests(c->machine), service(c)->faults);
-        trace_life(&c->ep, LIFE_EVENTS);
+        trace_life(&c->link.ep, LIFE_EVENTS);
 }
 
 /* CRQSIZE is not more than was asked for, even where that breaks a rule that is waived. */
@@ -531,13 +470,14 @@ static void accept_it(struct rdma_conn *c, uint32_t crqsize, uint8_t reads, uint
         p.len = spoil.len;
         p.reads_in = spoil.reads_in;
         p.reads_out = spoil.reads_out;
-        if (rdma_ep_accept(&c->ep, &p) < 0) {
+        if (rdma_ep_accept(&c->link.ep, &p) < 0) {
                 report(c, "accepting", "accepting failed", strerror(errno));
-                rdma_ep_step(&c->ep, LIFE_REFUSED);
+                rdma_ep_step(&c->link.ep, LIFE_REFUSED);
         }
-        settle(&c->ep);
+        settle(&c->link.ep);
 }
 
+/* NULL: out of memory. */
 static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e)
 {
         static const struct rdma_ep_ops ops = { .event = on_event,
@@ -550,20 +490,23 @@ static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e
         if (!c)
                 return NULL;
         c->conn.base.reactor = r;
-        rdma_recvs_init(&c->recvs);
-        rdma_ep_init(&c->ep, &r->rdma->group, &ops);
-        if (rdma_ep_take(&c->ep, e->ep) < 0 ||
-            !(c->recvs.device = rdma_device_of(r->rdma, c->ep.dev))) {
-                int saved = errno;
-
-                rdma_ep_disown(&c->ep);
-                dismantle(c);
-                errno = saved;
-                return NULL;
-        }
+        rdma_link_init(&c->link, &c->conn.base, &ops);
         (void)rdma_request_read(e->data, e->param.len, &c->request);
         verbs_addresses(e->ep, c->conn.base.traddr, NULL, sizeof(c->conn.base.traddr));
+        c->entries = entries_of(reactor_service(r), &c->request);
         return c;
+}
+
+/* -1 with errno. */
+static int prepare(struct rdma_conn *c, const struct verbs_event *e, uint32_t *crqsize,
+                   uint8_t *reads)
+{
+        if (rdma_link_take(&c->link, e->ep) < 0)
+                return -1;
+        *crqsize = crqsize_of(c, c->entries, e->param.rnr_retry);
+        *reads = rdma_link_reads(&c->link, &e->param);
+        errno = ENOSPC;
+        return *crqsize > 0 ? build(c, c->entries, *crqsize, *reads) : -1;
 }
 
 /* NULL: rejected. */
@@ -571,21 +514,14 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
                                uint8_t *reads)
 {
         struct rdma_conn *c = conn_new(r, e);
-        uint32_t entries;
 
-        if (!c) {
-                refuse(reactor_service(r), e, RDMA_REJECT_RESOURCES, strerror(errno));
-                return NULL;
-        }
-        entries = c->entries = entries_of(reactor_service(r), &c->request);
-        *crqsize = crqsize_of(c->recvs.device, entries, e->param.rnr_retry);
-        *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
-        errno = ENOSPC;
-        if (*crqsize > 0 && build(c, entries, *crqsize, *reads) == 0)
+        if (c && prepare(c, e, crqsize, reads) == 0)
                 return c;
         refuse(reactor_service(r), e, RDMA_REJECT_RESOURCES, strerror(errno));
-        rdma_ep_disown(&c->ep);
-        dismantle(c);
+        if (c) {
+                rdma_ep_disown(&c->link.ep);
+                dismantle(c);
+        }
         return NULL;
 }
 

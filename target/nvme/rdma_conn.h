@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An NVMe/RDMA connection of the target: an endpoint (rdma_ep.h) between the capsule machine
- * (rdma_controller.h) and its controller's queue. What a connect request
- * asks for is judged here, too.
+ * An NVMe/RDMA connection of the target: a link (target/engine/rdma_link.h) between the capsule machine
+ * (rdma_controller.h) and its controller's queue. What a connect request asks for is judged here, too.
  */
 #ifndef NVMF_TARGET_RDMA_CONN_H
 #define NVMF_TARGET_RDMA_CONN_H
 
 #include "conn.h"
 #include "pdu/nvme/rdma/rdma_controller.h"
-#include "target/engine/rdma_recvs.h"
+#include "target/engine/rdma_link.h"
 
 struct rdma_conn {
         struct target_conn conn;
-        struct rdma_ep ep;
+        struct rdma_link link; /* capsules that a turn has no time for wait in it */
         struct rdma_controller *machine;
         struct rdma_request request;
-        struct rdma_recvs recvs; /* capsules that a turn has no time for wait in it */
-        uint32_t entries;        /* of its queue */
+        uint32_t entries; /* of its queue */
 };
 
 /* A connect request, on the context of the reactor that is to serve it: accepts or rejects it. Takes

@@ -11,12 +11,9 @@
 #include "srp_tasks.h"
 
 enum {
-        CLOSING_MS = 2000,  /* that an initiator may take to answer DREQ */
-        DRAINING_MS = 3000, /* that a device may take to flush a queue pair */
-        GONE_MS = 200,      /* that a device which is gone may take */
-        LEAVING_MS = 1000,  /* that SRP_T_LOGOUT may take */
-        RECVS_MORE = 4,     /* IUs that take nothing from the request limit */
-        WRS_MORE = 64,      /* WRITEs of one command in many pieces; more are waited for */
+        LEAVING_MS = 1000, /* that SRP_T_LOGOUT may take */
+        RECVS_MORE = 4,    /* IUs that take nothing from the request limit */
+        WRS_MORE = 64,     /* WRITEs of one command in many pieces; more are waited for */
         REQUESTS_LEAST = 2,
 };
 enum { /* of SRP_T_LOGOUT */
@@ -28,7 +25,7 @@ enum { /* of SRP_T_LOGOUT */
 
 static struct srp_conn *conn_of(struct rdma_ep *e)
 {
-        return (struct srp_conn *)(void *)((char *)e - offsetof(struct srp_conn, ep));
+        return (struct srp_conn *)(void *)((char *)e - offsetof(struct srp_conn, link));
 }
 
 static struct srp_service *service(const struct srp_conn *c)
@@ -79,11 +76,8 @@ static void report_failure(struct srp_conn *c, const struct verbs_wc *wc)
 {
         char what[120];
 
-        if (wc->status == VERBS_FLUSHED)
-                return;
-        snprintf(what, sizeof(what), "%s failed: %s", verbs_op_name(wc->wr->op),
-                 verbs_status_name(wc->status));
-        report(c, "failed", what, NULL);
+        if (rdma_failure(wc, what, sizeof(what)))
+                report(c, "failed", what, NULL);
 }
 
 /* --- tasks ------------------------------------------------------------------------------------ */
@@ -109,51 +103,23 @@ static void finish(struct srp_task *t)
         srp_command_done(t->command);
 }
 
+static void on_finished(struct loop_message *m)
+{
+        struct srp_task *t =
+            (struct srp_task *)(void *)((char *)m - offsetof(struct srp_task, finished));
+        struct srp_conn *c = t->command->user;
+
+        finish(t);
+        srp_conn_again(c);
+}
+
 /* Another thread's. */
 static void give_back(struct scsi_task *scsi)
 {
         struct srp_task *t = (struct srp_task *)scsi;
         const struct srp_conn *c = t->command->user;
-        struct srp_reactor *own = c->base.reactor->own;
-        struct loop *loop = &c->base.reactor->loop;
-        struct srp_task *top = atomic_load(&own->finished);
 
-        do
-                t->next = top;
-        while (!atomic_compare_exchange_weak(&own->finished, &top, t));
-        loop_post(loop, &own->mail); /* the channel may be gone by now */
-}
-
-static struct srp_task *in_order(struct srp_task *newest)
-{
-        struct srp_task *list = NULL, *next;
-
-        for (; newest; newest = next) {
-                next = newest->next;
-                newest->next = list;
-                list = newest;
-        }
-        return list;
-}
-
-static void finish_all(struct loop_message *m)
-{
-        struct srp_reactor *own =
-            (struct srp_reactor *)(void *)((char *)m - offsetof(struct srp_reactor, mail));
-        struct srp_task *t = in_order(atomic_exchange(&own->finished, NULL)), *next;
-
-        for (; t; t = next) {
-                struct srp_conn *c = t->command->user;
-
-                next = t->next;
-                finish(t);
-                srp_conn_again(c);
-        }
-}
-
-void srp_reactor_init(struct reactor *r)
-{
-        ((struct srp_reactor *)r->own)->mail.run = finish_all;
+        (void)loop_post(&c->base.reactor->loop, &t->finished); /* the channel may be gone by now */
 }
 
 /* --- what its machine asks for ---------------------------------------------------------------- */
@@ -169,6 +135,7 @@ static bool admit(void *user, struct srp_command *cmd)
         cmd->user = c;
         t->command = cmd;
         t->visit = NULL;
+        t->finished.run = on_finished;
         t->scsi = (struct scsi_task) { .cdb = cmd->cdb,
                                        .cdb_len = cmd->cdb_len,
                                        .lun = cmd->lun,
@@ -208,31 +175,6 @@ static void ended(void *user, struct srp_command *cmd)
 {
         (void)user;
         srp_tasks_ended(task_of(cmd));
-}
-
-static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
-{
-        return rdma_buffer_get(user, len, lkey);
-}
-
-static void buffer_put(void *user, uint8_t *buf, uint32_t len)
-{
-        conn_buffer_put(user, buf, len);
-}
-
-static void *iu_memory(void *user, uint32_t bytes, uint32_t *lkey)
-{
-        return rdma_memory_get(&((struct srp_conn *)user)->recvs, bytes, lkey);
-}
-
-static void iu_memory_put(void *user, void *memory, uint32_t bytes)
-{
-        rdma_memory_put(&((struct srp_conn *)user)->recvs, memory, bytes);
-}
-
-static void recv_put(void *user, struct rdma_recv *rx)
-{
-        rdma_recvs_put(&((struct srp_conn *)user)->recvs, rx);
 }
 
 static void stepped(void *user, const struct srp_command *cmd)
@@ -309,12 +251,10 @@ static void take_iu(struct srp_conn *c, struct rdma_recv *rx)
 /* Takes it in this turn or, after those that wait already, in a later one. No more can wait than there are receives. */
 static void take_or_defer(struct srp_conn *c, struct rdma_recv *rx)
 {
-        if (!c->recvs.waiting && conn_budget(&c->base) > 0) {
+        if (rdma_link_has_turn(&c->link))
                 take_iu(c, rx);
-                return;
-        }
-        rdma_recvs_defer(&c->recvs, rx);
-        conn_come_again(&c->base);
+        else
+                rdma_link_defer(&c->link, rx);
 }
 
 static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
@@ -342,7 +282,7 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
         if (e->life.state == LIFE_LIVE)
                 report_failure(c, wc);
         if (wc->wr->op == VERBS_RECV)
-                recv_put(c, rx);
+                rdma_link_recv_put(c, rx);
         return true;
 }
 
@@ -367,8 +307,7 @@ static void on_end(struct rdma_ep *e)
 {
         struct srp_conn *c = conn_of(e);
 
-        while (c->recvs.waiting)
-                recv_put(c, rdma_recvs_next(&c->recvs));
+        rdma_link_drop_waiting(&c->link);
         srp_target_end(c->machine);
         srp_nexus_leave(service(c), c);
         conn_leave_hungry(&c->base);
@@ -379,11 +318,11 @@ static void dismantle(struct srp_conn *c)
 {
         struct srp_service *s = service(c);
 
-        rdma_ep_destroy(&c->ep);
+        rdma_ep_destroy(&c->link.ep);
         tell(c, SRP_HAS_DESTROYED, 0);
         if (c->machine)
                 srp_target_free(c->machine);
-        rdma_recvs_drop(&c->recvs);
+        rdma_link_fini(&c->link);
         tell(c, SRP_HAS_FREED, 0);
         if (c->registered) {
                 c->base.host = NULL;
@@ -396,18 +335,12 @@ static void dismantle(struct srp_conn *c)
 
 /* --- what goes -------------------------------------------------------------------------------- */
 
-/* The receives that it has given back come first: the initiator may answer a response at once. */
 static void post(struct srp_conn *c)
 {
-        struct verbs_wr *chain = srp_target_take(c->machine), *bad = NULL;
-
-        rdma_recvs_post(&c->recvs, &c->ep);
-        if (c->ep.unfinished == 0)
+        if (c->link.ep.unfinished == 0)
                 c->moved_at = reactor_now(c->base.reactor);
-        if (!chain || c->ep.life.state != LIFE_LIVE || rdma_ep_post(&c->ep, chain, &bad) == 0)
-                return;
-        report(c, "posting", "posting failed", strerror(errno));
-        rdma_ep_flushed(&c->ep, bad);
+        if (rdma_link_post(&c->link, srp_target_take(c->machine)) < 0)
+                report(c, "posting", "posting failed", strerror(errno));
 }
 
 /* Nobody will speak of it any more. */
@@ -420,7 +353,7 @@ static bool is_over(const struct srp_conn *c)
 {
         if (c->failed)
                 return true;
-        return c->leaving && (c->ep.life.state < LIFE_LIVE || srp_target_is_said(c->machine) ||
+        return c->leaving && (c->link.ep.life.state < LIFE_LIVE || srp_target_is_said(c->machine) ||
                               conn_is_older(&c->base, c->left_at, LEAVING_MS));
 }
 
@@ -442,22 +375,21 @@ static void settle(struct rdma_ep *e)
 static void go_on(struct conn *base)
 {
         struct srp_conn *c = srp_conn_of(base);
-        bool live = c->ep.life.state == LIFE_LIVE;
+        bool live = c->link.ep.life.state == LIFE_LIVE;
+        struct rdma_recv *rx;
 
-        while (live && c->recvs.waiting && conn_budget(base) > 0)
-                take_iu(c, rdma_recvs_next(&c->recvs));
-        if (live && c->recvs.waiting)
-                conn_come_again(base);
-        settle(&c->ep);
+        while (live && (rx = rdma_link_next(&c->link)) != NULL)
+                take_iu(c, rx);
+        settle(&c->link.ep);
 }
 
 static void feed(struct conn *base)
 {
         struct srp_conn *c = srp_conn_of(base);
 
-        if (c->ep.life.state == LIFE_LIVE)
+        if (c->link.ep.life.state == LIFE_LIVE)
                 srp_target_feed(c->machine);
-        settle(&c->ep);
+        settle(&c->link.ep);
 }
 
 /* --- timers ----------------------------------------------------------------------------------- */
@@ -465,33 +397,32 @@ static void feed(struct conn *base)
 /* An initiator that posts no receives, or whose link is stuck, holds what its commands have. */
 static void sweep_pace(struct srp_conn *c)
 {
-        if (c->ep.unfinished == 0 ||
+        if (c->link.ep.unfinished == 0 ||
             !conn_is_older(&c->base, c->moved_at, service(c)->stall_timeout))
                 return;
         report(c, "timeout",
                "closed: timed out: the initiator does not take or send a command's data", NULL);
-        rdma_ep_step(&c->ep, LIFE_CLOSE);
+        rdma_ep_step(&c->link.ep, LIFE_CLOSE);
 }
 
 static void sweep(struct conn *base)
 {
         struct srp_conn *c = srp_conn_of(base);
 
-        if (c->ep.life.state == LIFE_LIVE)
+        if (c->link.ep.life.state == LIFE_LIVE)
                 sweep_pace(c);
-        if (c->ep.life.state == LIFE_CONNECTING &&
-            rdma_ep_is_older(&c->ep, service(c)->setup_timeout)) {
+        if (c->link.ep.life.state == LIFE_CONNECTING &&
+            rdma_ep_is_older(&c->link.ep, service(c)->setup_timeout)) {
                 report(c, "setup", "closed: timed out before the connection was established", NULL);
-                rdma_ep_step(&c->ep, LIFE_LATE);
+                rdma_ep_step(&c->link.ep, LIFE_LATE);
         }
-        if (c->ep.life.state > LIFE_LIVE)
-                rdma_ep_expire(&c->ep, CLOSING_MS, c->ep.dev->gone ? GONE_MS : DRAINING_MS);
-        settle(&c->ep);
+        rdma_link_expire(&c->link);
+        settle(&c->link.ep);
 }
 
 static bool is_busy(const struct srp_conn *c)
 {
-        return c->recvs.waiting || c->ep.unfinished > 0 || srp_target_first(c->machine) ||
+        return c->link.waiting || c->link.ep.unfinished > 0 || srp_target_first(c->machine) ||
                srp_target_wants_post(c->machine);
 }
 
@@ -500,10 +431,10 @@ static void drain(struct conn *base, bool at_once)
         struct srp_conn *c = srp_conn_of(base);
 
         if (at_once)
-                rdma_ep_step(&c->ep, LIFE_ABORT);
-        else if (c->ep.life.state <= LIFE_LIVE && !is_busy(c))
+                rdma_ep_step(&c->link.ep, LIFE_ABORT);
+        else if (c->link.ep.life.state <= LIFE_LIVE && !is_busy(c))
                 log_out(c, LOGOUT_NO_REASON);
-        settle(&c->ep);
+        settle(&c->link.ep);
 }
 
 /* --- logging in ------------------------------------------------------------------------------- */
@@ -537,23 +468,17 @@ void srp_conn_reject(struct service *base, struct verbs_ep *ep)
 static void refuse(struct srp_service *s, const struct verbs_event *e,
                    const struct srp_login_req *asked, uint32_t reason, const char *why)
 {
-        struct conn_peer peer = rdma_peer(e->ep);
         struct srp_login_rej r = rejection(s, asked, reason);
 
         if (!s->quiet)
-                log_line(LOG_AS_WARNING, "rejected", peer.addr, "login of %s:%u rejected (%s)%s%s",
-                         peer.addr, peer.port, srp_reject_name(reason), why ? ": " : "",
-                         why ? why : "");
+                rdma_log_rejected(e->ep, "login", srp_reject_name(reason), why);
         reject(s, e->ep, &r);
 }
 
 /* How many requests its receives are enough for; 0: too few. */
 static uint32_t limit_of(const struct srp_conn *c)
 {
-        const struct rdma_device *d = c->recvs.device;
-        uint32_t most = d->srq_wrs             ? rdma_device_receives_left(d)
-                        : d->dev->caps->qp_wrs ? d->dev->caps->qp_wrs - 1
-                                               : UINT32_MAX;
+        uint32_t most = rdma_link_receives_left(&c->link);
 
         if (most < REQUESTS_LEAST + RECVS_MORE)
                 return 0;
@@ -575,11 +500,11 @@ static struct srp_target *make_machine(struct srp_conn *c, const struct srp_logi
                                             .execute = execute,
                                             .manage = manage,
                                             .ended = ended,
-                                            .buffer_get = buffer_get,
-                                            .buffer_put = buffer_put,
-                                            .recv_put = recv_put,
-                                            .iu_memory = iu_memory,
-                                            .iu_memory_put = iu_memory_put,
+                                            .buffer_get = rdma_link_buffer_get,
+                                            .buffer_put = rdma_link_buffer_put,
+                                            .recv_put = rdma_link_recv_put,
+                                            .iu_memory = rdma_link_memory_get,
+                                            .iu_memory_put = rdma_link_memory_put,
                                             .stepped = s->trace ? stepped : NULL,
                                             .tell = s->watch ? machine_tells : NULL };
 
@@ -591,12 +516,11 @@ static int build(struct srp_conn *c, struct srp_login_rsp *granted, uint32_t rea
 {
         uint32_t limit = limit_of(c), receives = limit + RECVS_MORE;
         struct verbs_qp_attr attr = { .send_wrs = 2 * limit + WRS_MORE,
-                                      .recv_wrs = c->recvs.device->srq_wrs > 0 ? 0 : receives,
+                                      .recv_wrs = receives,
                                       .inline_bytes = SRP_IU_OUT };
 
         errno = ENOSPC;
-        if (limit == 0 || rdma_ep_qp(&c->ep, &attr) < 0 ||
-            rdma_recvs_get(&c->recvs, &c->ep, receives) < 0)
+        if (limit == 0 || rdma_link_make(&c->link, &attr, receives) < 0)
                 return -1;
         granted->req_lim_delta = be32(limit);
         errno = ENOMEM;
@@ -619,18 +543,16 @@ static struct srp_conn *conn_new(struct reactor *r, const struct verbs_event *e,
                 return NULL;
         c->base.reactor = r;
         c->asked = *asked;
-        rdma_recvs_init(&c->recvs);
         c->oust.run = on_oust;
-        rdma_ep_init(&c->ep, &r->rdma->group, &ops);
-        if (rdma_ep_take(&c->ep, e->ep) == 0)
-                c->recvs.device = rdma_device_of(r->rdma, c->ep.dev);
+        rdma_link_init(&c->link, &c->base, &ops);
+        (void)rdma_link_take(&c->link, e->ep);
         return c;
 }
 
 /* It never was: its connect request was rejected. */
 static void undo(struct srp_conn *c)
 {
-        rdma_ep_disown(&c->ep);
+        rdma_ep_disown(&c->link.ep);
         dismantle(c);
 }
 
@@ -652,15 +574,15 @@ static void accept_it(struct srp_conn *c, struct srp_login_rsp granted, uint8_t 
         pthread_mutex_lock(&s->lock); /* who disables the port waits until it is said */
         enabled = s->enabled;
         errno = ESHUTDOWN;
-        accepted = enabled && rdma_ep_accept(&c->ep, &p) == 0;
+        accepted = enabled && rdma_ep_accept(&c->link.ep, &p) == 0;
         if (accepted)
                 tell(c, SRP_HAS_ACCEPTED, 0);
         pthread_mutex_unlock(&s->lock);
         if (!accepted) {
                 report(c, "accepting", "accepting failed", strerror(errno));
-                rdma_ep_step(&c->ep, enabled ? LIFE_REFUSED : LIFE_ABORT);
+                rdma_ep_step(&c->link.ep, enabled ? LIFE_REFUSED : LIFE_ABORT);
         }
-        settle(&c->ep);
+        settle(&c->link.ep);
 }
 
 static void enter(struct srp_conn *c, struct port *port, const struct conn_peer *peer)
@@ -670,7 +592,7 @@ static void enter(struct srp_conn *c, struct port *port, const struct conn_peer 
         };
         char what[160];
 
-        conn_enter(&c->base, &kind, c->base.reactor, port, peer, &c->recvs.device->pool);
+        conn_enter(&c->base, &kind, c->base.reactor, port, peer, &c->link.device->pool);
         c->registered = true;
         c->base.host = c->nexus->name;
         snprintf(what, sizeof(what), "login of %s: connecting", c->nexus->name);
@@ -681,7 +603,7 @@ static void enter(struct srp_conn *c, struct port *port, const struct conn_peer 
 static bool is_made(struct srp_conn *c, struct srp_login_answer *a, struct srp_login_rsp *granted,
                     uint8_t reads)
 {
-        if (!c || !c->recvs.device || build(c, granted, reads) < 0 ||
+        if (!c || !c->link.device || build(c, granted, reads) < 0 ||
             !srp_nexus_join(service(c), c, a) || a->reason)
                 return false;
         granted->rsp_flags = a->rsp.rsp_flags;
@@ -698,8 +620,8 @@ static struct srp_conn *serve(struct reactor *r, const struct verbs_event *e,
         struct srp_conn *c = a.reason ? NULL : conn_new(r, e, asked);
 
         *granted = a.rsp;
-        if (c && c->recvs.device)
-                *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
+        if (c && c->link.device)
+                *reads = rdma_link_reads(&c->link, &e->param);
         if (!a.reason && is_made(c, &a, granted, *reads))
                 return c;
         refuse(s, e, asked, a.reason ? a.reason : SRP_REJECT_RESOURCES,

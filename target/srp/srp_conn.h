@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A channel of the target: an endpoint (rdma_ep.h) between the machine (srp_target.h) and the SCSI device. Logins are
+ * A channel of the target: a link (target/engine/rdma_link.h) between the machine (srp_target.h) and the SCSI device. Logins are
  * judged here, too.
  */
 #ifndef NVMF_TARGET_SRP_CONN_H
@@ -9,26 +9,25 @@
 #include "pdu/srp/machine/srp_target.h"
 #include "srp_nexus.h"
 #include "target/engine/conn.h"
-#include "target/engine/rdma_recvs.h"
+#include "target/engine/rdma_link.h"
 
 struct task_visit;
 
 struct srp_task {              /* beside each command */
         struct scsi_task scsi; /* first */
         struct srp_command *command;
-        struct srp_task *next;    /* finished */
+        struct loop_message finished;
         struct task_visit *visit; /* who waits until it has ended; NULL: nobody */
 };
 
 struct srp_conn {
         struct conn base; /* first */
-        struct rdma_ep ep;
+        struct rdma_link link;
         struct srp_target *machine;
         struct srp_login_req asked;
-        struct rdma_recvs recvs;
 
         struct srp_nexus *nexus;
-        struct srp_conn *next, **link; /* among its channels; link NULL: it is not */
+        struct srp_conn *next, **at; /* among its channels; at NULL: it is not */
         bool ousted; /* it ends, for a later login or by itself: under the service's lock */
         struct loop_message oust;
         _Atomic unsigned visits; /* of task management, that it has to live for */
@@ -52,8 +51,6 @@ void srp_conn_start(struct reactor *r, struct port *port, const struct verbs_eve
 void srp_conn_reject(struct service *s, struct verbs_ep *ep);
 /* It logs its initiator out, and ends; on its reactor. */
 void srp_conn_end(struct conn *c);
-/* target_family.own_init(). */
-void srp_reactor_init(struct reactor *r);
 
 /* Something is ready to be sent, or has changed: on its reactor, later. */
 static inline void srp_conn_again(struct srp_conn *c)

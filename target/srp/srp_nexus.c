@@ -61,9 +61,9 @@ static void add(struct srp_nexus *n, struct srp_conn *c)
         c->nexus = n;
         n->refs++;
         c->next = n->channels;
-        c->link = &n->channels;
+        c->at = &n->channels;
         if (c->next)
-                c->next->link = &c->next;
+                c->next->at = &c->next;
         n->channels = c;
 }
 
@@ -134,11 +134,11 @@ void srp_nexus_close(struct srp_service *s, struct srp_conn *c)
 void srp_nexus_leave(struct srp_service *s, struct srp_conn *c)
 {
         pthread_mutex_lock(&s->lock);
-        if (c->link) {
-                *c->link = c->next;
+        if (c->at) {
+                *c->at = c->next;
                 if (c->next)
-                        c->next->link = c->link;
-                c->link = NULL;
+                        c->next->at = c->at;
+                c->at = NULL;
                 tell(s, c, SRP_HAS_UNREGISTERED, 0);
         }
         pthread_mutex_unlock(&s->lock);

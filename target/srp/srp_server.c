@@ -238,7 +238,5 @@ const struct target_family srp_target_family = {
         .place = place,
         .start_rdma = srp_conn_start,
         .reject_rdma = srp_conn_reject,
-        .own_bytes = sizeof(struct srp_reactor),
-        .own_init = srp_reactor_init,
         .command = &srp_command_line,
 };

@@ -28,11 +28,6 @@ struct srp_service {
         void *watch_user;
 };
 
-struct srp_reactor {
-        _Atomic(struct srp_task *) finished; /* given back by other threads, newest first */
-        struct loop_message mail;
-};
-
 static inline struct srp_service *srp_service_of(const struct reactor *r)
 {
         return (struct srp_service *)(void *)r->service;

@@ -416,7 +416,7 @@ static void end_world(void)
         }
         if (w.reactor.conns)
                 fail_msg("seed %llu: a channel is left, %s", (unsigned long long)w.seed,
-                         srp_life_name(srp_conn_of(w.reactor.conns)->ep.life.state));
+                         srp_life_name(srp_conn_of(w.reactor.conns)->link.ep.life.state));
         assert_null(w.service.nexuses);
         assert_int_equal(w.service.base.conns, 0);
         for (unsigned i = 0; i < w.watches; i++)
