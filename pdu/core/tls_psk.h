@@ -3,6 +3,7 @@
 #ifndef NVMF_CORE_TLS_PSK_H
 #define NVMF_CORE_TLS_PSK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,5 +30,10 @@ static inline size_t tls_key_len(enum tls_suite suite)
 {
         return suite == TLS_AES_128_GCM ? 32 : 48;
 }
+
+/* HKDF-Expand-Label without context (RFC 8446 7.1) of a secret as long as the suite's hash; label: "tls13 ...". False:
+ * it cannot be computed. */
+typedef bool tls_expand(enum tls_suite suite, const uint8_t *secret, const char *label,
+                        uint8_t *out, size_t len);
 
 #endif

@@ -7,9 +7,6 @@
 #include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/core_names.h>
-#include <openssl/kdf.h>
-#include <openssl/params.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -25,46 +22,19 @@
 
 enum { IV = 12, SALT = 4 };
 
-/* HKDF-Expand-Label without context (RFC 8446 7.1); label: "tls13 ...". */
-static bool expand(enum tls_suite suite, const uint8_t *secret, const char *label, uint8_t *out,
-                   size_t len)
-{
-        uint8_t info[64] = { 0, (uint8_t)len, (uint8_t)strlen(label) };
-        size_t n = strlen(label);
-        int mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY;
-        char *digest = suite == TLS_AES_128_GCM ? "SHA256" : "SHA384";
-        OSSL_PARAM params[] = {
-                OSSL_PARAM_construct_int(OSSL_KDF_PARAM_MODE, &mode),
-                OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-                OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)(uintptr_t)secret,
-                                                  tls_key_len(suite)),
-                OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info, 3 + n + 1),
-                OSSL_PARAM_construct_end(),
-        };
-        EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
-        EVP_KDF_CTX *ctx = kdf ? EVP_KDF_CTX_new(kdf) : NULL;
-        bool good;
-
-        memcpy(info + 3, label, n + 1); /* its NUL is the length of a context that is not there */
-        good = ctx && EVP_KDF_derive(ctx, out, len, params) == 1;
-        EVP_KDF_CTX_free(ctx);
-        EVP_KDF_free(kdf);
-        return good;
-}
-
 /* The keys of a secret, from their first record on. */
-static bool set_keys(int fd, enum tls_suite suite, const uint8_t *secret, int direction)
+static bool set_keys(int fd, const struct ktls *k, const uint8_t *secret, int direction)
 {
         union {
                 struct tls_crypto_info info;
                 struct tls12_crypto_info_aes_gcm_128 small;
                 struct tls12_crypto_info_aes_gcm_256 large;
         } c = { .info = { .version = TLS_1_3_VERSION } };
-        bool is_small = suite == TLS_AES_128_GCM;
+        bool is_small = k->suite == TLS_AES_128_GCM;
         uint8_t *key = is_small ? c.small.key : c.large.key, iv[IV];
-        bool good = expand(suite, secret, "tls13 key", key,
-                           is_small ? sizeof(c.small.key) : sizeof(c.large.key)) &&
-                    expand(suite, secret, "tls13 iv", iv, sizeof(iv));
+        bool good = k->expand(k->suite, secret, "tls13 key", key,
+                              is_small ? sizeof(c.small.key) : sizeof(c.large.key)) &&
+                    k->expand(k->suite, secret, "tls13 iv", iv, sizeof(iv));
 
         errno = ENOTSUP;
         c.info.cipher_type = is_small ? TLS_CIPHER_AES_GCM_128 : TLS_CIPHER_AES_GCM_256;
@@ -80,9 +50,9 @@ static bool set_keys(int fd, enum tls_suite suite, const uint8_t *secret, int di
 static int begin(int fd, const struct ktls *k)
 {
         if (setsockopt(fd, SOL_TCP, TCP_ULP, "tls", sizeof("tls")) < 0 ||
-            !set_keys(fd, k->suite, k->out, TLS_TX))
+            !set_keys(fd, k, k->out, TLS_TX))
                 return 0;
-        return set_keys(fd, k->suite, k->in, TLS_RX) ? 1 : -1;
+        return set_keys(fd, k, k->in, TLS_RX) ? 1 : -1;
 }
 
 static ssize_t read_record(int fd, const struct iovec *iov, int n, uint8_t *type)
@@ -98,7 +68,7 @@ static ssize_t read_record(int fd, const struct iovec *iov, int n, uint8_t *type
         ssize_t got = recvmsg(fd, &msg, 0);
         const struct cmsghdr *c = got >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 
-        *type = TLS_DATA_TYPE;
+        *type = TLS_DATA;
         if (c && c->cmsg_level == SOL_TLS && c->cmsg_type == TLS_GET_RECORD_TYPE)
                 *type = *CMSG_DATA(c);
         return got;
@@ -125,37 +95,30 @@ static bool send_record(int fd, uint8_t type, const void *content, size_t len)
 static bool update(int fd, struct ktls *k, bool out)
 {
         uint8_t *secret = out ? k->out : k->in, next[TLS_KEY_MAX];
-        bool good = expand(k->suite, secret, "tls13 traffic upd", next, tls_key_len(k->suite));
+        bool good = k->expand(k->suite, secret, "tls13 traffic upd", next, tls_key_len(k->suite));
 
         if (good)
                 memcpy(secret, next, tls_key_len(k->suite));
         wipe(next, sizeof(next));
-        return good && set_keys(fd, k->suite, secret, out ? TLS_TX : TLS_RX);
+        return good && set_keys(fd, k, secret, out ? TLS_TX : TLS_RX);
 }
 
 /* --- as a stream --------------------------------------------------------------------------------- */
 
-enum {
-        ALERT = 21,
-        CLOSE_NOTIFY = 0,
-        UNEXPECTED_MESSAGE = 10,
-        BAD_RECORD_MAC = 20,
-        RECORD_OVERFLOW = 22
-};
-enum { KEY_UPDATE = 24, KEY_UPDATE_LEN = 5, ILLEGAL_PARAMETER = 47 };
+enum { KEY_UPDATE_LEN = 5 };
 
 static void send_alert(const struct stream *s, uint8_t description)
 {
-        const uint8_t alert[] = { description == CLOSE_NOTIFY ? 1 : 2, description };
+        const uint8_t alert[] = { description == TLS_CLOSE_NOTIFY ? 1 : 2, description };
 
-        send_record(s->source.fd, ALERT, alert, sizeof(alert));
+        send_record(s->source.fd, TLS_ALERTS, alert, sizeof(alert));
 }
 
 static ssize_t end_with(struct stream *s, uint8_t alert, const char *why)
 {
         struct own *o = own(s);
 
-        if (alert != CLOSE_NOTIFY)
+        if (alert != TLS_CLOSE_NOTIFY)
                 send_alert(s, alert);
         tls_reason(o, why);
         o->error = EPROTO;
@@ -165,18 +128,19 @@ static ssize_t end_with(struct stream *s, uint8_t alert, const char *why)
 /* 0, or -1 with errno. */
 static ssize_t take_update(struct stream *s, const uint8_t *message, size_t len)
 {
-        static const uint8_t answer[] = { KEY_UPDATE, 0, 0, 1, 0 };
+        static const uint8_t answer[] = { TLS_KEY_UPDATE, 0, 0, 1, 0 };
         struct own *o = own(s);
         int fd = s->source.fd;
 
-        if (len != KEY_UPDATE_LEN || message[0] != KEY_UPDATE)
-                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected message");
+        if (len != KEY_UPDATE_LEN || message[0] != TLS_KEY_UPDATE)
+                return end_with(s, TLS_UNEXPECTED_MESSAGE, "an unexpected message");
         if (message[4] > 1)
-                return end_with(s, ILLEGAL_PARAMETER, "KeyUpdate asks for neither of two answers");
+                return end_with(s, TLS_ILLEGAL_PARAMETER,
+                                "KeyUpdate asks for neither of two answers");
         if (!update(fd, &o->keys, false) ||
-            (message[4] == 1 && (!send_record(fd, TLS_HANDSHAKE_TYPE, answer, sizeof(answer)) ||
+            (message[4] == 1 && (!send_record(fd, TLS_HANDSHAKE, answer, sizeof(answer)) ||
                                  !update(fd, &o->keys, true))))
-                return end_with(s, CLOSE_NOTIFY, "KeyUpdate, which this kernel cannot follow");
+                return end_with(s, TLS_CLOSE_NOTIFY, "KeyUpdate, which this kernel cannot follow");
         return 0;
 }
 
@@ -185,14 +149,14 @@ static ssize_t take_other(struct stream *s, uint8_t type, const uint8_t *content
 {
         char why[32];
 
-        if (type == TLS_HANDSHAKE_TYPE)
+        if (type == TLS_HANDSHAKE)
                 return take_update(s, content, len);
-        if (type != ALERT || len != 2)
-                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
-        if (content[1] == CLOSE_NOTIFY)
+        if (type != TLS_ALERTS || len != 2)
+                return end_with(s, TLS_UNEXPECTED_MESSAGE, "an unexpected record");
+        if (content[1] == TLS_CLOSE_NOTIFY)
                 return 1;
         snprintf(why, sizeof(why), "alert %u", content[1]);
-        return end_with(s, CLOSE_NOTIFY, why);
+        return end_with(s, TLS_CLOSE_NOTIFY, why);
 }
 
 static ssize_t fail_record(struct stream *s)
@@ -200,11 +164,11 @@ static ssize_t fail_record(struct stream *s)
         struct own *o = own(s);
 
         if (errno == EBADMSG)
-                return end_with(s, BAD_RECORD_MAC, "a record that cannot be decrypted");
+                return end_with(s, TLS_BAD_RECORD_MAC, "a record that cannot be decrypted");
         if (errno == EMSGSIZE)
-                return end_with(s, RECORD_OVERFLOW, "a record that is too long");
+                return end_with(s, TLS_RECORD_OVERFLOW, "a record that is too long");
         if (errno == EINVAL)
-                return end_with(s, UNEXPECTED_MESSAGE, "what comes is no record");
+                return end_with(s, TLS_UNEXPECTED_MESSAGE, "what comes is no record");
         if (errno != EAGAIN && errno != EINTR)
                 o->error = errno;
         return -1;
@@ -222,10 +186,10 @@ static ssize_t kernel_read(struct stream *s, const struct iovec *iov, int n)
 
                 if (got < 0)
                         return fail_record(s);
-                if (type == TLS_DATA_TYPE)
+                if (type == TLS_DATA)
                         return got;
                 if ((size_t)got > iov->iov_len)
-                        return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
+                        return end_with(s, TLS_UNEXPECTED_MESSAGE, "an unexpected record");
                 rc = take_other(s, type, iov->iov_base, (size_t)got);
                 if (rc < 0)
                         return rc;
@@ -241,14 +205,14 @@ static ssize_t kernel_write(struct stream *s, const struct iovec *iov, int n)
 
 static int kernel_half_close(struct stream *s)
 {
-        send_alert(s, CLOSE_NOTIFY);
+        send_alert(s, TLS_CLOSE_NOTIFY);
         return stream_over_tcp.half_close(s);
 }
 
 static void kernel_close(struct stream *s, bool reset)
 {
         if (!reset && !own(s)->error && !s->half)
-                send_alert(s, CLOSE_NOTIFY);
+                send_alert(s, TLS_CLOSE_NOTIFY);
         stream_over_tcp.close(s, reset);
         tls_drop(own(s));
         s->own = NULL;
@@ -265,7 +229,8 @@ int ktls_begin(struct stream *s)
         int rc = begin(s->source.fd, &own(s)->keys);
 
         if (rc < 0)
-                return (int)end_with(s, CLOSE_NOTIFY, "the kernel's TLS takes one direction alone");
+                return (int)end_with(s, TLS_CLOSE_NOTIFY,
+                                     "the kernel's TLS takes one direction alone");
         if (rc > 0)
                 s->ops = &stream_over_kernel;
         return rc;

@@ -11,6 +11,7 @@
 
 struct ktls {
         enum tls_suite suite;
+        tls_expand *expand;
         uint8_t out[TLS_KEY_MAX], in[TLS_KEY_MAX]; /* the secrets of both directions' keys */
 };
 

@@ -52,6 +52,7 @@ const struct tls_psk *stream_tls_psk(const struct stream *s)
 #include <sys/socket.h>
 
 #include "pdu/core/le.h"
+#include "pdu/core/tls_secret.h"
 #include "pdu/core/wipe.h"
 #include "stream_tls_own.h"
 
@@ -366,12 +367,12 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 static void keep_hello(int sent, int version, int type, const void *message, size_t len, SSL *ssl,
                        void *arg)
 {
-        const uint8_t header[] = { TLS_HANDSHAKE_TYPE, 3, 1, (uint8_t)(len >> 8), (uint8_t)len };
+        const uint8_t header[] = { TLS_HANDSHAKE, 3, 1, (uint8_t)(len >> 8), (uint8_t)len };
         struct own *o = own_of(ssl);
 
         (void)version;
         (void)arg;
-        if (sent || type != TLS_HANDSHAKE_TYPE || len > RECORD)
+        if (sent || type != TLS_HANDSHAKE || len > RECORD)
                 return;
         SSL_set_msg_callback(ssl, NULL);
         o->hello = malloc(sizeof(header) + len);
@@ -390,27 +391,20 @@ static void drop_hello(struct own *o)
 
 /* --- contexts ------------------------------------------------------------------------------------- */
 
-static bool read_hex(const char *text, uint8_t *out, size_t n)
-{
-        for (size_t i = 0; i < n; i++)
-                if (sscanf(text + 2 * i, "%2hhx", &out[i]) != 1)
-                        return false;
-        return true;
-}
-
-/* Of "CLIENT_TRAFFIC_SECRET_0 <random> <secret>": what protects data is kept for the kernel. */
+/* What protects data is kept for the kernel. */
 static void keep_secret(struct own *o, const char *line)
 {
-        bool client = strncmp(line, "CLIENT_TRAFFIC_SECRET_0 ", 24) == 0;
-        const char *secret = strrchr(line, ' ');
+        struct tls_secret s;
+        bool ours;
 
-        if (!client && strncmp(line, "SERVER_TRAFFIC_SECRET_0 ", 24) != 0)
+        if (tls_secret_parse(&s, line, strlen(line)) != 1 || s.kind < TLS_CLIENT_TRAFFIC)
                 return;
+        ours = (s.kind == TLS_CLIENT_TRAFFIC) == (o->tls->cfg.side == PARTY_HOST);
         o->keys.suite = o->psk.suite;
-        o->known += strlen(secret + 1) == 2 * tls_key_len(o->psk.suite) &&
-                    read_hex(secret + 1,
-                             client == (o->tls->cfg.side == PARTY_HOST) ? o->keys.out : o->keys.in,
-                             tls_key_len(o->psk.suite));
+        o->keys.expand = o->tls->cfg.kernel;
+        memcpy(ours ? o->keys.out : o->keys.in, s.bytes, s.len);
+        o->known += s.len == tls_key_len(o->psk.suite);
+        wipe(&s, sizeof(s));
 }
 
 static void log_key(const SSL *ssl, const char *line)
@@ -542,7 +536,7 @@ static int begins(struct stream *s)
 
         if (n < 0)
                 return errno == EAGAIN || errno == EINTR ? 0 : 1; /* who reads is told the same */
-        if (n == 0 || o->begun || first == TLS_HANDSHAKE_TYPE)
+        if (n == 0 || o->begun || first == TLS_HANDSHAKE)
                 o->begun = true;
         return o->begun ? 1 : -1;
 }

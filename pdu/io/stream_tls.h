@@ -41,8 +41,8 @@ struct tls_config {
         unsigned suites;    /* bits 1 << enum tls_suite that may be used; 0: all */
         const char *groups; /* of (EC)DHE, by OpenSSL's names, with colons; NULL: TLS_GROUPS */
         bool dhe_only;      /* no PSK without (EC)DHE; else both are offered and taken */
-        bool
-            kernel; /* its records by the kernel from the handshake on, where it can (stream_ktls.h) */
+        /* Its records by the kernel from the handshake on, where it can (stream_ktls.h), with keys by this. NULL: not. */
+        tls_expand *kernel;
         FILE *keylog; /* secrets of each connection as SSLKEYLOGFILE has them; NULL: none */
 };
 

@@ -6,14 +6,11 @@
 
 #include <openssl/ssl.h>
 
+#include "pdu/core/tls.h"
 #include "stream_ktls.h"
 #include "stream_tls.h"
 
-enum {
-        TLS_REASON = 512,
-        TLS_HANDSHAKE_TYPE = 22,
-        TLS_DATA_TYPE = 23
-}; /* types of records (RFC 8446 5.1) */
+enum { TLS_REASON = 512 };
 
 struct tls {
         _Atomic unsigned refs; /* its owner's, and one of each stream */

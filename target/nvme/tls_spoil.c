@@ -2,12 +2,11 @@
 /* The reference target's ways to break the rules of tcp/tls/: each looks at the ClientHello alone. */
 #include "tls_spoil.h"
 
+#include "pdu/core/tls.h"
 #include "pdu/core/wipe.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/tls_record.h"
 #include "pdu/nvme/wire/rules.h"
-
-enum { HANDSHAKE_FAILURE = 40, RECORD_HANDSHAKE = 22 };
 
 struct offer {
         struct tls_hello_view hello;
@@ -235,8 +234,7 @@ static size_t accept_early(const struct offer *o, const uint8_t *server_hello, s
 
         if (tls_server_traffic(auth_openssl(), &o->psk, &client, &server, &t) < 0)
                 return 0;
-        return tls_record_seal(&t, 0, RECORD_HANDSHAKE, message, tls_early_build(message), 0,
-                               record);
+        return tls_record_seal(&t, 0, TLS_HANDSHAKE, message, tls_early_build(message), 0, record);
 }
 
 static size_t answer_as(enum spoil how, struct offer *o, uint8_t *answer)
@@ -245,7 +243,7 @@ static size_t answer_as(enum spoil how, struct offer *o, uint8_t *answer)
         size_t n;
 
         if (how == REFUSES)
-                return tls_alert_build(HANDSHAKE_FAILURE, answer);
+                return tls_alert_build(TLS_HANDSHAKE_FAILURE, answer);
         if (o->unreadable) /* what most would have said */
                 o->hello = (struct tls_hello_view) { .version = TLS_1_3,
                                                      .identities = 1,
@@ -263,7 +261,7 @@ static bool is_piece(const uint8_t *record, size_t len)
 {
         enum { HEADER = 9 };
 
-        return record[0] == RECORD_HANDSHAKE &&
+        return record[0] == TLS_HANDSHAKE &&
                (len < HEADER ||
                 (size_t)(record[6] << 16 | record[7] << 8 | record[8]) > len - HEADER);
 }

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
+#include "pdu/core/tls_secret.h"
 #include "pdu/nvme/machine/tls_key.h"
-#include "pdu/nvme/machine/tls_secret.h"
 
 struct key_log;
 

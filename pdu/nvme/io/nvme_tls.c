@@ -164,6 +164,15 @@ static int psk_for(const struct nvme_tls *cfg, const char *hostnqn, const char *
         return rc;
 }
 
+static bool expand(enum tls_suite suite, const uint8_t *secret, const char *label, uint8_t *out,
+                   size_t len)
+{
+        const struct auth_slice nothing = { "", 0 };
+
+        return hkdf_expand_label(auth_openssl(), tls_hash(suite), secret, label, &nothing,
+                                 TLS_PRINTED, out, len) == 0;
+}
+
 int nvme_tls_connect(struct stream *s, const struct nvme_tls *cfg, const char *hostnqn,
                      const char *subnqn, char *error, size_t size)
 {
@@ -176,7 +185,7 @@ int nvme_tls_connect(struct stream *s, const struct nvme_tls *cfg, const char *h
         tls = tls_new(&(struct tls_config) { .side = PARTY_HOST,
                                              .groups = cfg->groups,
                                              .dhe_only = cfg->dhe_only,
-                                             .kernel = cfg->kernel,
+                                             .kernel = cfg->kernel ? expand : NULL,
                                              .derived = tls_derivation_text(cfg->derivation),
                                              .keylog = cfg->keylog });
         rc = tls ? stream_tls_begin(s, tls, &psk) : -1;
@@ -311,7 +320,7 @@ struct tls *nvme_tls_server(const struct nvme_tls_server *server)
                                               .suites = cfg->suite ? 1u << cfg->suite : 0,
                                               .groups = cfg->groups,
                                               .dhe_only = cfg->dhe_only,
-                                              .kernel = cfg->kernel,
+                                              .kernel = cfg->kernel ? expand : NULL,
                                               .keylog = cfg->keylog,
                                               .record_hello = server->record_hello,
                                               .plain = server->plain });

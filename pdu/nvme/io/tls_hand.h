@@ -11,10 +11,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "pdu/core/tls.h"
 #include "pdu/nvme/machine/tls_hello.h"
-
-enum tls_content { TLS_CHANGE_CIPHER = 20, TLS_ALERTS, TLS_HANDSHAKE, TLS_DATA };
-enum tls_message { TLS_EXTENSIONS = 8, TLS_FINISHED = 20, TLS_KEY_UPDATE = 24 };
 
 enum {
         TLS_SAID_MAX = 8192,                /* bytes of all messages of a handshake */

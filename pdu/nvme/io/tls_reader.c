@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "auth_openssl.h"
+#include "pdu/core/tls.h"
 #include "pdu/core/wipe.h"
 #include "tls_record.h"
 
@@ -19,10 +20,6 @@ enum {
         UNKNOWN_MAX = 32, /* records of a handshake whose secrets nobody has */
         WHY = 200,
 };
-
-enum record_type { CHANGE_CIPHER_SPEC = 20, ALERT, HANDSHAKE, APPLICATION_DATA };
-enum message_type { FINISHED = 20, KEY_UPDATE = 24 };
-enum { CLOSE_NOTIFY = 0, USER_CANCELED = 90 };
 
 enum phase {
         PLAIN,  /* until the ServerHello */
@@ -371,9 +368,9 @@ static bool end_message(struct tls_reader *r, enum party sender)
         uint8_t type = s->head[0];
 
         s->head_len = 0;
-        if (type == FINISHED && s->phase == SEALED)
+        if (type == TLS_FINISHED && s->phase == SEALED)
                 return finish(r, sender);
-        if (type == KEY_UPDATE && s->phase == OPEN)
+        if (type == TLS_KEY_UPDATE && s->phase == OPEN)
                 return update(r, sender);
         return true;
 }
@@ -414,15 +411,15 @@ static bool take_messages(struct tls_reader *r, enum party sender, const uint8_t
 
 static bool take_alert(struct tls_reader *r, enum party sender, const uint8_t *p, size_t n)
 {
-        uint8_t record[] = { ALERT, 3, 3, 0, 2, 2, n == 2 ? p[1] : 0 };
+        uint8_t record[] = { TLS_ALERTS, 3, 3, 0, 2, 2, n == 2 ? p[1] : 0 };
         struct tls_answer a = tls_answer_read(record, sizeof(record));
         char text[60];
 
-        if (n == 2 && p[1] == CLOSE_NOTIFY) {
+        if (n == 2 && p[1] == TLS_CLOSE_NOTIFY) {
                 r->side[sender].phase = ENDED;
                 return true;
         }
-        if (n == 2 && p[1] == USER_CANCELED)
+        if (n == 2 && p[1] == TLS_USER_CANCELED)
                 return true;
         tls_answer_text(&a, text, sizeof(text));
         return fail(r, "the %s ended it by %s%s", party_name(sender), n == 2 ? text : "an alert",
@@ -433,11 +430,11 @@ static bool take_content(struct tls_reader *r, enum party sender, uint8_t type, 
                          size_t n)
 {
         switch (type) {
-        case HANDSHAKE:
+        case TLS_HANDSHAKE:
                 return take_messages(r, sender, p, n);
-        case ALERT:
+        case TLS_ALERTS:
                 return take_alert(r, sender, p, n);
-        case APPLICATION_DATA:
+        case TLS_DATA:
                 if (r->side[sender].phase != OPEN)
                         return fail(r, "the %s sent data before its Finished", party_name(sender));
                 if (n > 0)
@@ -497,17 +494,17 @@ static bool take_record(struct tls_reader *r, enum party sender, const uint8_t *
         struct side *s = &r->side[sender];
         uint8_t type = record[0];
 
-        if (s->phase == ENDED || type == CHANGE_CIPHER_SPEC)
+        if (s->phase == ENDED || type == TLS_CHANGE_CIPHER)
                 return true;
-        if (type == ALERT && s->phase != OPEN)
+        if (type == TLS_ALERTS && s->phase != OPEN)
                 return take_alert(r, sender, record + HEADER, len - HEADER);
-        if (s->phase == PLAIN && type == HANDSHAKE)
+        if (s->phase == PLAIN && type == TLS_HANDSHAKE)
                 return take_hello(r, sender, record, len);
         if (s->phase == PLAIN)
                 return fail(r,
                             "the %s's encrypted record comes before the ServerHello in the capture",
                             party_name(sender));
-        if (type != APPLICATION_DATA)
+        if (type != TLS_DATA)
                 return fail(r, "the %s sent a record of type %u in clear", party_name(sender),
                             type);
         return take_sealed(r, sender, record, len);
@@ -520,8 +517,7 @@ static size_t record_len(struct tls_reader *r, enum party sender, const uint8_t 
 {
         size_t len = HEADER + (size_t)(p[3] << 8 | p[4]);
 
-        if (p[0] >= CHANGE_CIPHER_SPEC && p[0] <= APPLICATION_DATA && p[1] == 3 &&
-            len <= RECORD_MAX)
+        if (p[0] >= TLS_CHANGE_CIPHER && p[0] <= TLS_DATA && p[1] == 3 && len <= RECORD_MAX)
                 return len;
         fail(r, "what the %s sent is not a TLS record", party_name(sender));
         return 0;

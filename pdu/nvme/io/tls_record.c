@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-enum { HEADER = 5, TAG = 16, APPLICATION = 23 };
+#include "pdu/core/tls.h"
+
+enum { HEADER = 5, TAG = 16 };
 
 #ifdef NVMF_WITH_OPENSSL
 
@@ -40,7 +42,7 @@ size_t tls_record_seal(const struct tls_traffic *t, uint64_t seq, uint8_t type, 
                        size_t len, size_t pad, uint8_t *record)
 {
         size_t inner = len + 1 + pad, n = inner + TAG;
-        const uint8_t header[HEADER] = { APPLICATION, 3, 3, (uint8_t)(n >> 8), (uint8_t)n };
+        const uint8_t header[HEADER] = { TLS_DATA, 3, 3, (uint8_t)(n >> 8), (uint8_t)n };
         EVP_CIPHER_CTX *ctx = begin(t, seq, true);
         bool good;
 
@@ -70,7 +72,7 @@ ssize_t tls_record_open(const struct tls_traffic *t, uint64_t seq, const uint8_t
         size_t inner;
         bool good;
 
-        if (len < TLS_RECORD_MORE || tls_record_len(record, len) != len || record[0] != APPLICATION)
+        if (len < TLS_RECORD_MORE || tls_record_len(record, len) != len || record[0] != TLS_DATA)
                 return -1;
         inner = len - HEADER - TAG;
         ctx = begin(t, seq, false);

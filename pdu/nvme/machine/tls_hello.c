@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pdu/core/tls.h"
 #include "pdu/core/wipe.h"
 
-enum { RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_HEADER = 5, MESSAGE_HEADER = 4 };
-enum { CLIENT_HELLO = 1, SERVER_HELLO = 2, ENCRYPTED_EXTENSIONS = 8 };
+enum { RECORD_HEADER = 5, MESSAGE_HEADER = 4 };
+enum { CLIENT_HELLO = 1, SERVER_HELLO = 2 };
 
 enum extension {
         EXT_GROUPS = 10,
@@ -348,7 +349,7 @@ size_t tls_hello_build(const struct auth_crypto *crypto, const struct tls_hello 
                          .wrong_by = h->wrong_by };
         size_t body, binders;
 
-        put8(&o, RECORD_HANDSHAKE);
+        put8(&o, TLS_HANDSHAKE);
         put16(&o, h->version == SSL_3 ? SSL_3 : TLS_1_0);
         body = open_len(&o, 2);
         binders = put_hello(&o, h);
@@ -523,8 +524,7 @@ bool tls_hello_read(struct tls_hello_view *v, const uint8_t *record, size_t len)
         struct in in = { record, record + len, false }, body, session, methods;
 
         *v = (struct tls_hello_view) { 0 };
-        if (len < RECORD_HEADER || tls_record_len(record, len) != len ||
-            record[0] != RECORD_HANDSHAKE)
+        if (len < RECORD_HEADER || tls_record_len(record, len) != len || record[0] != TLS_HANDSHAKE)
                 return false;
         get(&in, RECORD_HEADER);
         v->message = in.p;
@@ -637,13 +637,13 @@ struct tls_answer tls_answer_read(const uint8_t *p, size_t n)
         struct tls_answer a = { .kind = TLS_UNREADABLE };
         struct in in = { p + RECORD_HEADER, p + len, false };
 
-        if (n > 0 && p[0] != RECORD_ALERT && p[0] != RECORD_HANDSHAKE)
+        if (n > 0 && p[0] != TLS_ALERTS && p[0] != TLS_HANDSHAKE)
                 return a;
         if (len == 0)
                 return (struct tls_answer) { .kind = TLS_NO_ANSWER };
-        if (p[0] == RECORD_ALERT && len >= RECORD_HEADER + 2)
+        if (p[0] == TLS_ALERTS && len >= RECORD_HEADER + 2)
                 a = (struct tls_answer) { .kind = TLS_ALERT, .alert = p[RECORD_HEADER + 1] };
-        else if (p[0] == RECORD_HANDSHAKE && get_number(&in, 1) == SERVER_HELLO)
+        else if (p[0] == TLS_HANDSHAKE && get_number(&in, 1) == SERVER_HELLO)
                 a = see_server_hello(get_list(&in, 3));
         a.len = len;
         return a;
@@ -745,7 +745,7 @@ size_t tls_answer_build(const struct tls_hello_view *v, uint16_t version,
         struct out o = { .p = record, .cap = TLS_ANSWER_MAX };
         size_t body, message;
 
-        put8(&o, RECORD_HANDSHAKE);
+        put8(&o, TLS_HANDSHAKE);
         put16(&o, version < TLS_1_2 ? version : TLS_1_2);
         body = open_len(&o, 2);
         put8(&o, SERVER_HELLO);
@@ -765,7 +765,7 @@ size_t tls_answer_build(const struct tls_hello_view *v, uint16_t version,
 
 size_t tls_alert_build(uint8_t description, uint8_t record[TLS_ANSWER_MAX])
 {
-        const uint8_t alert[] = { RECORD_ALERT, 3, 3, 0, 2, 2, description };
+        const uint8_t alert[] = { TLS_ALERTS, 3, 3, 0, 2, 2, description };
 
         memcpy(record, alert, sizeof(alert));
         return sizeof(alert);
@@ -793,7 +793,7 @@ int tls_accepts_early(const uint8_t *message, size_t len)
         struct in in = { message, message + len, false }, body, list;
         bool early = false;
 
-        if (get_number(&in, 1) != ENCRYPTED_EXTENSIONS)
+        if (get_number(&in, 1) != TLS_EXTENSIONS)
                 return -1;
         body = get_list(&in, 3);
         list = get_list(&body, 2);
@@ -806,9 +806,7 @@ int tls_accepts_early(const uint8_t *message, size_t len)
 
 size_t tls_early_build(uint8_t message[16])
 {
-        static const uint8_t accepts[] = {
-                ENCRYPTED_EXTENSIONS, 0, 0, 6, 0, 4, 0, EXT_EARLY, 0, 0
-        };
+        static const uint8_t accepts[] = { TLS_EXTENSIONS, 0, 0, 6, 0, 4, 0, EXT_EARLY, 0, 0 };
 
         memcpy(message, accepts, sizeof(accepts));
         return sizeof(accepts);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A line of a TLS key log: a secret of one connection, as SSLKEYLOGFILE has it (draft-ietf-tls-keylogfile). */
-#ifndef NVMF_MACHINE_TLS_SECRET_H
-#define NVMF_MACHINE_TLS_SECRET_H
+#ifndef NVMF_CORE_TLS_SECRET_H
+#define NVMF_CORE_TLS_SECRET_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pdu/core/tls_psk.h"
+#include "tls_psk.h"
 
 /* Those that protect records. The host is the client: a secret's number is 2 * epoch + enum party. */
 enum tls_secret_kind {

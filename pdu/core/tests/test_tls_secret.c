@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines of key logs, as programs write them and as they must not be. */
-#include "pdu/nvme/machine/tls_secret.h"
+#include "pdu/core/tls_secret.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
