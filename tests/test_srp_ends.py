@@ -169,6 +169,8 @@ def test_one_file_for_both_families(tmp_path):
 def test_help_and_usage():
     said = run(NVMFSPEC, "target", "-t", "srp", "--help")
     assert "SCSI disks over SRP" in said and "--request-limit" in said and "--nqn" not in said
+    assert "listen on (5555);" in said and "(4420)" not in said
+    assert "listen on (4420);" in run(NVMFSPEC, "target", "--help")
     said = run(NVMFSPEC, "host", "-t", "srp", "verify", "--help")
     assert "--form" in said and "--iodepth" in said
     assert "no address: use -a" in run(NVMFSPEC, "host", "-t", "srp", "luns", status=2)

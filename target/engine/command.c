@@ -102,7 +102,7 @@ static const struct option_row where[] = {
         { .letter = 's',
           .name = "trsvcid",
           .arg = "PORT",
-          .says = "port to listen on (4420); 0: any free port",
+          .says = NULL, /* "port to listen on (4420); 0: any free port" */
           .group = 1,
           .kind = OPTION_STRING,
           .at = AT(trsvcid) },
@@ -206,6 +206,18 @@ static const struct option_row how[] = {
           .at = AT(help) },
         { .name = NULL },
 };
+
+/* What -s says, by the family's port. */
+static void add_port(struct option_table *t, const char *port, char *says, size_t size)
+{
+        struct option_row *row = t->rows;
+
+        while (row->letter != 's')
+                row++;
+        snprintf(says, size, "port to listen on%s%s%s; 0: any free port", port ? " (" : "",
+                 port ? port : "", port ? ")" : "");
+        row->says = says;
+}
 
 static void help(const struct option_table *t, const struct target_command *f)
 {
@@ -480,6 +492,7 @@ int target_command(const struct target_family *const *families, int argc, char *
         const struct target_family *f = option_family((const void *const *)families, argc, argv);
         struct option_table t;
         struct target_args *a;
+        char says[80];
         int code;
 
         core_dump_empty(); /* secrets may come at any time */
@@ -494,6 +507,7 @@ int target_command(const struct target_family *const *families, int argc, char *
         if (f->command->defaults)
                 f->command->defaults(a);
         option_table_make(&t, (const void *const *)families, where, f->command->options, how);
+        add_port(&t, f->command->port, says, sizeof(says));
         code = parse_and_serve(&t, a, argc, argv);
         free_args(a);
         free(a);

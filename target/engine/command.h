@@ -38,6 +38,7 @@ struct target_command {                   /* what a family has of its own */
         const struct option_row *options; /* of group 1; args begin with a struct target_args */
         size_t args_size;
         const char *intro;            /* for the help: what is served */
+        const char *port;             /* where it listens without -s; NULL: that is not said */
         void (*more_help)(FILE *out); /* after the options; NULL: nothing */
         void (*defaults)(void *args); /* before they are parsed; NULL: all zero */
         /* They fit together, and are what start() takes. False: error says in a line what does not. NULL: they always do. */

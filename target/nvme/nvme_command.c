@@ -19,9 +19,10 @@
 #include "target/nvme/target.h"
 #include "target/rpc/rpc.h"
 
-#define NOT_GIVEN   UINT64_MAX
-#define DEFAULT_NQN "nqn.2026-01.io.nvmfspec:target"
-#define DEFAULT_NS  "mem:64M"
+#define NOT_GIVEN    UINT64_MAX
+#define DEFAULT_NQN  "nqn.2026-01.io.nvmfspec:target"
+#define DEFAULT_NS   "mem:64M"
+#define DEFAULT_PORT "4420"
 
 struct args {
         struct target_args base; /* first */
@@ -566,7 +567,7 @@ static bool add_default(struct args *a, char *error, size_t size)
         if (!a->base.traddr)
                 a->base.traddr = "127.0.0.1";
         if (!a->base.trsvcid)
-                a->base.trsvcid = "4420";
+                a->base.trsvcid = DEFAULT_PORT;
         if (!current(a) || !add_ports(a)) {
                 snprintf(error, size, "%s", strerror(ENOMEM));
                 return false;
@@ -803,9 +804,11 @@ static void defaults(void *args)
 const struct target_command nvme_command = {
         .options = options,
         .args_size = sizeof(struct args),
-        .intro = "Serves NVM subsystems and a discovery service over NVMe/TCP and NVMe/RDMA, until "
-                 "SIGTERM.\n"
-                 "Without options: " DEFAULT_NQN " with " DEFAULT_NS " on 127.0.0.1:4420.\n",
+        .intro =
+            "Serves NVM subsystems and a discovery service over NVMe/TCP and NVMe/RDMA, until "
+            "SIGTERM.\n"
+            "Without options: " DEFAULT_NQN " with " DEFAULT_NS " on 127.0.0.1:" DEFAULT_PORT ".\n",
+        .port = DEFAULT_PORT,
         .more_help = help,
         .defaults = defaults,
         .complete = complete,

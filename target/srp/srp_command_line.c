@@ -11,8 +11,7 @@
 #include "pdu/srp/wire/rules.h"
 #include "srp_config.h"
 
-#define DEFAULT_PORT "5555"
-#define DEFAULT_LUN  "mem:64M"
+#define DEFAULT_LUN "mem:64M"
 
 struct args {
         struct target_args base; /* first */
@@ -115,7 +114,7 @@ static bool add_places(struct args *a, char *error, size_t size)
 {
         const struct target_args *b = &a->base;
         bool ok = listen_at(&a->options, b->traddr ? b->traddr : "127.0.0.1",
-                            b->trsvcid ? b->trsvcid : DEFAULT_PORT);
+                            b->trsvcid ? b->trsvcid : SRP_PORT);
 
         for (unsigned i = 0; ok && i < b->n_listens; i++) {
                 const char *place = b->listens[i];
@@ -202,8 +201,9 @@ const struct target_command srp_command_line = {
         .args_size = sizeof(struct args),
         .intro =
             "Serves SCSI disks over SRP (RDMA), until SIGTERM. Without options: LUN 0, " DEFAULT_LUN
-            ", on 127.0.0.1:" DEFAULT_PORT ".\n"
-            "-s: SRP has no usual port; this target's is " DEFAULT_PORT ".\n",
+            ", on 127.0.0.1:" SRP_PORT ".\n"
+            "SRP has no usual port.\n",
+        .port = SRP_PORT,
         .complete = complete,
         .start = start,
         .describe = describe,

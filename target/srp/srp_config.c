@@ -107,7 +107,7 @@ static bool take_place(struct reader *r, struct json_object *v, void *at)
                 return false;
         if (!p->traddr)
                 return reader_complain(r, "traddr is missing");
-        return p->trsvcid || (p->trsvcid = strdup("5555")) || reader_no_memory(r);
+        return p->trsvcid || (p->trsvcid = strdup(SRP_PORT)) || reader_no_memory(r);
 }
 
 static bool take_places(struct reader *r, struct json_object *v, void *at)

@@ -11,6 +11,8 @@
 
 struct verbs_provider;
 
+#define SRP_PORT "5555" /* where none is given */
+
 enum { SRP_SERVER_LISTENS = 16 };
 
 struct srp_options {
