@@ -290,7 +290,7 @@ void judge_data(const struct session *s, const struct session_cmd *cmd, const st
                 judge_tuples(s, cmd, found);
         if (s->qid != 0 || !s->assoc || !s->assoc->named || s->gapped)
                 return;
-        if (sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_PROPERTY_GET)
+        if (sqe_is_fabrics(sqe, FCTYPE_PROPERTY_GET))
                 judge_property(s, sqe, cqe, found);
         if (!cmd->data || cmd->data_cut)
                 return;

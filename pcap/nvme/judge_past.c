@@ -198,8 +198,7 @@ static bool is_io(const struct answer *a)
 
 static bool sets_cc(const union sqe *s)
 {
-        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_PROPERTY_SET &&
-               le32_get(s->property.ofst) == PROP_CC;
+        return sqe_is_fabrics(s, FCTYPE_PROPERTY_SET) && le32_get(s->property.ofst) == PROP_CC;
 }
 
 static bool sets_feature(const union sqe *s)
@@ -1330,7 +1329,7 @@ static bool outlives_admin(const struct past *p, const struct session_cmd *cmd)
 
 static bool disconnects(const union sqe *s)
 {
-        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_DISCONNECT;
+        return sqe_is_fabrics(s, FCTYPE_DISCONNECT);
 }
 
 void past_answer(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,

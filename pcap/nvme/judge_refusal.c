@@ -20,11 +20,6 @@ struct refused {
         const struct session_cmd *cmd;
 };
 
-static bool is_connect(const union sqe *s)
-{
-        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
-}
-
 static const struct connect_data *data_of(const struct session_cmd *cmd)
 {
         bool whole = cmd->data && cmd->data_len >= CONNECT_DATA_LEN && !cmd->data_cut;
@@ -50,13 +45,13 @@ static bool impossible_nsid(const struct refused *r)
 /* A size that is none breaks another rule, and over RDMA it may be that of the request that differs. */
 static bool big_queue(const struct refused *r)
 {
-        return is_connect(&r->cmd->sqe) && r->s->conn->transport == TRACE_TCP &&
+        return sqe_is_connect(&r->cmd->sqe) && r->s->conn->transport == TRACE_TCP &&
                le16_get(r->cmd->sqe.connect.sqsize) > 0;
 }
 
 static bool strange_qid(const struct refused *r)
 {
-        return is_connect(&r->cmd->sqe) && r->s->conn->transport == TRACE_TCP && !is_admin(r) &&
+        return sqe_is_connect(&r->cmd->sqe) && r->s->conn->transport == TRACE_TCP && !is_admin(r) &&
                le16_get(r->cmd->sqe.connect.qid) < UINT16_MAX;
 }
 
@@ -69,24 +64,24 @@ static uint16_t cntlid_of(const struct refused *r)
 
 static bool admin_static(const struct refused *r)
 {
-        return is_connect(&r->cmd->sqe) && data_of(r->cmd) && is_admin(r) &&
+        return sqe_is_connect(&r->cmd->sqe) && data_of(r->cmd) && is_admin(r) &&
                cntlid_of(r) == CNTLID_DYNAMIC;
 }
 
 static bool admin_dynamic(const struct refused *r)
 {
-        return is_connect(&r->cmd->sqe) && data_of(r->cmd) && is_admin(r) &&
+        return sqe_is_connect(&r->cmd->sqe) && data_of(r->cmd) && is_admin(r) &&
                cntlid_of(r) != CNTLID_DYNAMIC && (cntlid_of(r) < 0xfff0 || cntlid_of(r) > 0xfffd);
 }
 
 static bool io_connect(const struct refused *r)
 {
-        return is_connect(&r->cmd->sqe) && data_of(r->cmd) && !is_admin(r);
+        return sqe_is_connect(&r->cmd->sqe) && data_of(r->cmd) && !is_admin(r);
 }
 
 static bool admin_connect(const struct refused *r)
 {
-        return is_connect(&r->cmd->sqe) && data_of(r->cmd) && is_admin(r);
+        return sqe_is_connect(&r->cmd->sqe) && data_of(r->cmd) && is_admin(r);
 }
 
 static bool unknown_subsystem(const struct refused *r)
@@ -105,7 +100,7 @@ static bool same_nqns(const struct refused *r)
 {
         const struct connect_data *c = data_of(r->cmd);
 
-        return is_connect(&r->cmd->sqe) && c && strncmp(c->subnqn, c->hostnqn, NQN_FIELD) == 0;
+        return sqe_is_connect(&r->cmd->sqe) && c && strncmp(c->subnqn, c->hostnqn, NQN_FIELD) == 0;
 }
 
 static bool other_host(const struct refused *r)

@@ -120,12 +120,6 @@ void line_words(struct text *t, const struct record *r)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
-static bool is_auth(const union sqe *s)
-{
-        return s->opc == NVME_FABRICS &&
-               (s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE);
-}
-
 /* The structure that a command has brought, when it is over. */
 static void describe_result(const struct describe *d, const struct record *r)
 {
@@ -133,7 +127,7 @@ static void describe_result(const struct describe *d, const struct record *r)
         uint8_t selector;
 
         if (!r->ends || !c || !c->data || c->data_cut || (r->cqe && cqe_status(r->cqe)) ||
-            !(session_admin(r->session, &c->sqe) || is_auth(&c->sqe)))
+            !(session_admin(r->session, &c->sqe) || sqe_is_auth(&c->sqe)))
                 return;
         selector = (uint8_t)le32_get(c->sqe.cdw10);
         if (c->sqe.opc == NVME_IDENTIFY) {
@@ -144,16 +138,15 @@ static void describe_result(const struct describe *d, const struct record *r)
                 d->group(d->arg, "log");
                 describe_log(d, selector, c->data, c->data_len);
                 d->group(d->arg, NULL);
-        } else if (c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_CONNECT &&
-                   c->data_len >= sizeof(struct connect_data)) {
+        } else if (sqe_is_connect(&c->sqe) && c->data_len >= sizeof(struct connect_data)) {
                 d->group(d->arg, "connect");
                 describe_connect_data(d, (const void *)c->data);
                 d->group(d->arg, NULL);
-        } else if (is_auth(&c->sqe)) {
+        } else if (sqe_is_auth(&c->sqe)) {
                 d->group(d->arg, "authentication");
                 describe_auth(d, c->data, c->data_len);
                 d->group(d->arg, NULL);
-        } else if (r->cqe && c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_PROPERTY_GET) {
+        } else if (r->cqe && sqe_is_fabrics(&c->sqe, FCTYPE_PROPERTY_GET)) {
                 d->group(d->arg, "property");
                 describe_property(d, le32_get(c->sqe.property.ofst), le64_get(r->cqe->result));
                 d->group(d->arg, NULL);

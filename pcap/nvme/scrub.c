@@ -207,10 +207,9 @@ static void scrub_admin(const struct scrub *s, const union sqe *sqe, const struc
         uint8_t selector = (uint8_t)le32_get(sqe->cdw10);
         bool feature = sqe->opc == NVME_SET_FEATURES || sqe->opc == NVME_GET_FEATURES;
 
-        if (sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT)
+        if (sqe_is_connect(sqe))
                 scrub_places(s, d, 0, LISTED(in_connect));
-        else if (sqe->opc == NVME_FABRICS &&
-                 (sqe->fctype == FCTYPE_AUTH_SEND || sqe->fctype == FCTYPE_AUTH_RECEIVE))
+        else if (sqe_is_auth(sqe))
                 scrub_auth(s, d);
         else if (sqe->opc == NVME_IDENTIFY)
                 scrub_identify(s, selector, d);

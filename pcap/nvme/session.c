@@ -205,11 +205,6 @@ static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, 
         return cmd;
 }
 
-static bool is_connect(const union sqe *s)
-{
-        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
-}
-
 bool session_admin(const struct session *s, const union sqe *sqe)
 {
         uint32_t nsid = le32_get(sqe->nsid);
@@ -450,7 +445,7 @@ static void take_command(struct reader *r, struct session_private *p, struct rec
 {
         struct session_cmd *cmd;
 
-        if (is_connect(s) && p->pub.qid < 0 && !p->pub.conn->midstream)
+        if (sqe_is_connect(s) && p->pub.qid < 0 && !p->pub.conn->midstream)
                 p->pub.qid = le16_get(s->connect.qid);
         cmd = add_cmd(r, p, s, &rec->e->at);
         rec->cmd = cmd;
@@ -520,7 +515,7 @@ static void read_description(const struct session *s, struct session_cmd *cmd,
  * connection's, whose beginning was lost. */
 static void doubt_queue(struct session_private *p, const union sqe *first)
 {
-        if (p->pub.commands == 0 && p->pub.gapped && p->requested && !is_connect(first))
+        if (p->pub.commands == 0 && p->pub.gapped && p->requested && !sqe_is_connect(first))
                 p->pub.qid = -1;
 }
 
@@ -718,7 +713,7 @@ static void judge_path(const struct reader *r, const struct session_private *p, 
 /* After what it is judged by. */
 static void keep_command(struct session_private *p, const union sqe *s)
 {
-        bool leaves = s->opc == NVME_FABRICS && s->fctype == FCTYPE_DISCONNECT;
+        bool leaves = sqe_is_fabrics(s, FCTYPE_DISCONNECT);
 
         note_pair(p, s);
 
@@ -763,12 +758,6 @@ static void judge_joining(struct reader *r, const struct session_private *p, str
         judge_connect(rec->cmd, cqe, a, &rec->broken);
         if (a)
                 past_joins(a, &p->pub, rec->cmd, status, &rec->broken);
-}
-
-static bool authenticates(const union sqe *s)
-{
-        return s->opc == NVME_FABRICS &&
-               (s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE);
 }
 
 /* Of a fused command it may be the one before that is wrong; and before Base 2.2 no status is printed
@@ -867,12 +856,12 @@ static void judge_result(struct reader *r, struct session_private *p, struct rec
                 p->leaving &=
                     rec->cmd->sqe.fctype != FCTYPE_DISCONNECT || rec->cmd->sqe.opc != NVME_FABRICS;
         }
-        if (is_connect(&rec->cmd->sqe)) {
+        if (sqe_is_connect(&rec->cmd->sqe)) {
                 judge_joining(r, p, rec, cqe);
                 return;
         }
         past_answer(&p->pub, rec->cmd, cqe, rec->e, &rec->broken);
-        if (authenticates(&rec->cmd->sqe) && p->pub.assoc && !p->pub.gapped)
+        if (sqe_is_auth(&rec->cmd->sqe) && p->pub.assoc && !p->pub.gapped)
                 judge_authentication(r, p, rec, success);
         if (success)
                 judge_data(&p->pub, rec->cmd, cqe, &rec->broken);
@@ -1026,8 +1015,7 @@ static void after(struct reader *r, struct session_private *p, struct record *re
         if (succeeds(rec) && rec->cmd->sqe.opc == NVME_IDENTIFY &&
             session_admin(&p->pub, &rec->cmd->sqe))
                 identified(p, rec->cmd);
-        if (succeeds(rec) && rec->cmd->sqe.opc == NVME_FABRICS &&
-            rec->cmd->sqe.fctype == FCTYPE_DISCONNECT)
+        if (succeeds(rec) && sqe_is_fabrics(&rec->cmd->sqe, FCTYPE_DISCONNECT))
                 p->pub.disconnected = true;
         unlink_cmd(p, rec->cmd);
         free_cmd(r, rec->cmd);
@@ -1045,7 +1033,7 @@ void reader_event(struct reader *r, const struct trace_event *e)
         rec.session = &p->pub;
         take_event(r, p, &rec);
         judge_record(r, p, &rec);
-        if (succeeds(&rec) && is_connect(&rec.cmd->sqe))
+        if (succeeds(&rec) && sqe_is_connect(&rec.cmd->sqe))
                 connected(r, p, rec.cmd, rec.cqe);
         weigh(r, p, &rec);
         r->fn(r->user, &rec);

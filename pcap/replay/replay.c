@@ -11,16 +11,6 @@
 
 /* --- which commands --------------------------------------------------------------------------- */
 
-static bool is_fabrics(const union sqe *s, enum fctype type)
-{
-        return s->opc == NVME_FABRICS && s->fctype == type;
-}
-
-static bool is_authentication(const union sqe *s)
-{
-        return is_fabrics(s, FCTYPE_AUTH_SEND) || is_fabrics(s, FCTYPE_AUTH_RECEIVE);
-}
-
 /* Commands that leave everything as it is. What is not listed needs allow_write. */
 static bool harmless(const struct plan_cmd *c)
 {
@@ -84,8 +74,7 @@ static bool is_orphan(struct replay *r, const struct plan_cmd *c)
 {
         const struct live_assoc *a;
 
-        if (!is_fabrics(&c->sqe, FCTYPE_CONNECT) || le16_get(c->sqe.connect.qid) == 0 ||
-            cqe_status(&c->cqe))
+        if (!sqe_is_connect(&c->sqe) || le16_get(c->sqe.connect.qid) == 0 || cqe_status(&c->cqe))
                 return false;
         a = live_assoc_of(r, c->queue->assoc);
         return !a || !a->admin || a->admin->refused;
@@ -95,7 +84,7 @@ static bool is_orphan(struct replay *r, const struct plan_cmd *c)
 static const char *refusal(struct replay *r, const struct plan_cmd *c)
 {
         const struct live_queue *lq = c->queue->live;
-        bool connect = is_fabrics(&c->sqe, FCTYPE_CONNECT);
+        bool connect = sqe_is_connect(&c->sqe);
 
         if (sqe_xfer(&c->sqe) == XFER_BOTH && c->len > 0)
                 return "it transfers data in both directions";
@@ -111,7 +100,7 @@ static const char *refusal(struct replay *r, const struct plan_cmd *c)
                 return "its queue is not connected";
         if (is_orphan(r, c))
                 return "the admin queue of its association is not connected";
-        if (is_authentication(&c->sqe))
+        if (sqe_is_auth(&c->sqe))
                 return "the live target does not ask for authentication";
         if (!r->o->allow_write && !harmless(c))
                 return "it changes something, which requires --allow-write";
@@ -228,7 +217,7 @@ static void map_events(const struct live_queue *lq, union sqe *s)
 
 static bool sets_cc(const union sqe *s)
 {
-        return is_fabrics(s, FCTYPE_PROPERTY_SET) && le32_get(s->property.ofst) == PROP_CC;
+        return sqe_is_fabrics(s, FCTYPE_PROPERTY_SET) && le32_get(s->property.ofst) == PROP_CC;
 }
 
 /* The command as it is sent, but for what the transport fills in. */
@@ -237,7 +226,7 @@ static union sqe map_command(struct replay *r, const struct plan_cmd *c, void *d
         struct live_queue *lq = c->queue->live;
         union sqe s = c->sqe;
 
-        if (is_fabrics(&s, FCTYPE_CONNECT)) {
+        if (sqe_is_connect(&s)) {
                 map_connect(r, lq, &s);
                 if (c->len >= CONNECT_DATA_LEN)
                         map_connect_data(r, lq, le16_get(s.connect.qid) == 0, data);
@@ -280,7 +269,7 @@ static void skip(struct replay *r, const struct plan_cmd *c, const char *why)
 static void make_ready(struct replay *r, const struct plan_cmd *c)
 {
         const struct live_queue *lq = c->queue->live;
-        bool connects = is_fabrics(&c->sqe, FCTYPE_CONNECT);
+        bool connects = sqe_is_connect(&c->sqe);
         struct live_assoc *a = lq ? lq->assoc : connects ? live_assoc_of(r, c->queue->assoc) : NULL;
         bool needs = connects ? le16_get(c->sqe.connect.qid) != 0 : c->sqe.opc != NVME_FABRICS;
 
@@ -328,9 +317,9 @@ static void learn(struct replay *r, struct live_cmd *c)
                 contents_done(r, s);
         if (!a || a->admin != lq)
                 return;
-        if (is_fabrics(s, FCTYPE_CONNECT))
+        if (sqe_is_connect(s))
                 a->cntlid = (uint16_t)le32_get(c->cmd.cqe.dw0);
-        if (is_fabrics(s, FCTYPE_PROPERTY_GET) && le32_get(s->property.ofst) == PROP_CAP)
+        if (sqe_is_fabrics(s, FCTYPE_PROPERTY_GET) && le32_get(s->property.ofst) == PROP_CAP)
                 a->cap = le64_get(c->cmd.cqe.result);
         if (s->opc == NVME_IDENTIFY && (le32_get(s->cdw10) & 0xff) == CNS_CTRL &&
             c->cmd.len >= sizeof(a->id)) {
@@ -381,7 +370,7 @@ static bool authenticate(struct replay *r, struct live_cmd *c)
 {
         const struct cqe *cqe = &c->cmd.cqe;
 
-        if (!is_fabrics(&c->cmd.sqe, FCTYPE_CONNECT) || c->cmd.status != NVME_SUCCESS ||
+        if (!sqe_is_connect(&c->cmd.sqe) || c->cmd.status != NVME_SUCCESS ||
             c->cmd.len < CONNECT_DATA_LEN)
                 return true;
         c->queue->refused =
@@ -412,7 +401,7 @@ static void judge(struct replay *r, struct plan_cmd *p, struct live_cmd *c)
                 return;
         }
         v = compare(r, c);
-        if (is_fabrics(&p->sqe, FCTYPE_CONNECT) && c->cmd.status && !cqe_status(&p->cqe))
+        if (sqe_is_connect(&p->sqe) && c->cmd.status && !cqe_status(&p->cqe))
                 c->queue->refused = true;
         if (!settled && v.likeness < DIFFERENT)
                 v = (struct verdict) { DIFFERENT, "timed out before CSTS followed CC" };
@@ -442,7 +431,7 @@ static int submit(struct replay *r, struct plan_cmd *c)
         const char *why = refusal(r, c);
         void *data;
 
-        if (is_authentication(&c->sqe) && lq && lq->authenticated) {
+        if (sqe_is_auth(&c->sqe) && lq && lq->authenticated) {
                 conclude(r, c, NULL, ALLOWED, "authentication was done with the live target");
                 return 0;
         }
@@ -451,7 +440,7 @@ static int submit(struct replay *r, struct plan_cmd *c)
                 return 0;
         }
         make_ready(r, c);
-        if (is_fabrics(&c->sqe, FCTYPE_CONNECT) && open_queue(r, c) < 0)
+        if (sqe_is_connect(&c->sqe) && open_queue(r, c) < 0)
                 return -1;
         data = data_for(c);
         if (c->len && !data)

@@ -19,11 +19,6 @@ enum { /* SGLS of Identify Controller (Base 2.2 5.1.13.2.1) */
 
 /* --- the captured answers --------------------------------------------------------------------- */
 
-static bool is_fabrics(const union sqe *s, enum fctype type)
-{
-        return s->opc == NVME_FABRICS && s->fctype == type;
-}
-
 static bool is_discovery(const struct connect_data *d)
 {
         return strncmp(d->subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
@@ -282,7 +277,7 @@ static bool by_intent(struct serve_conn *c, struct request *r)
 {
         const union sqe *s = &r->sqe;
 
-        if (is_fabrics(s, FCTYPE_PROPERTY_SET) || is_fabrics(s, FCTYPE_PROPERTY_GET))
+        if (sqe_is_fabrics(s, FCTYPE_PROPERTY_SET) || sqe_is_fabrics(s, FCTYPE_PROPERTY_GET))
                 return live_property(c, r);
         if (c->qid != 0 || s->opc != NVME_KEEP_ALIVE)
                 return false;
@@ -296,7 +291,7 @@ static uint16_t admit(void *user, struct request *r)
 {
         struct serve_conn *c = user;
 
-        if (!c->connected && !is_fabrics(&r->sqe, FCTYPE_CONNECT))
+        if (!c->connected && !sqe_is_connect(&r->sqe))
                 return NVME_SEQUENCE_ERROR;
         r->xfer = sqe_xfer(&r->sqe);
         r->len = r->xfer == XFER_NONE ? 0 : sgl_len(&r->sqe.sgl);
@@ -317,7 +312,7 @@ static void execute(void *user, struct request *r)
                 report_served(c, &r->sqe, NULL, ALLOWED, "no event occurs");
                 return;
         }
-        if (is_fabrics(&r->sqe, FCTYPE_CONNECT))
+        if (sqe_is_connect(&r->sqe))
                 connect_queue(c, r);
         else if (!by_intent(c, r))
                 answer(c, r);
@@ -327,7 +322,7 @@ static void execute(void *user, struct request *r)
 static uint16_t sqhd(void *user, const struct request *r)
 {
         struct serve_conn *c = user;
-        bool connect = is_fabrics(&r->sqe, FCTYPE_CONNECT);
+        bool connect = sqe_is_connect(&r->sqe);
 
         sq_free(&c->sq);
         return connect && c->sq.no_flow_control ? SQHD_DISABLED : sq_head(&c->sq);

@@ -265,7 +265,7 @@ static void compare_property(const struct comparison *c, struct verdict *v)
 
 static bool is_property_get(const union sqe *s)
 {
-        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_PROPERTY_GET;
+        return sqe_is_fabrics(s, FCTYPE_PROPERTY_GET);
 }
 
 /* DW0 and DW1 of an error tell where the error is, each controller in its own words. */

@@ -144,8 +144,7 @@ static const struct connect_data *connect_data(const struct plan_cmd *c)
 
 static bool is_admin_connect(const struct plan_cmd *c)
 {
-        return c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_CONNECT &&
-               c->queue->qid == 0 && c->queue->assoc && connect_data(c);
+        return sqe_is_connect(&c->sqe) && c->queue->qid == 0 && c->queue->assoc && connect_data(c);
 }
 
 static bool is_log(const struct plan_cmd *c)

@@ -45,11 +45,6 @@ static struct plan_queue *queue_of(struct replay_plan *p, struct session *s)
         return q;
 }
 
-static bool is_connect(const union sqe *s)
-{
-        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
-}
-
 static void submit(struct replay_plan *p, struct plan_queue *q, const struct record *r)
 {
         struct plan_cmd *c = add(p, sizeof(*c));
@@ -65,7 +60,7 @@ static void submit(struct replay_plan *p, struct plan_queue *q, const struct rec
         c->next_open = q->open;
         q->open = c;
         r->cmd->user = c;
-        if (is_connect(r->sqe)) {
+        if (sqe_is_connect(r->sqe)) {
                 q->connects = true;
                 q->qid = le16_get(r->sqe->connect.qid);
         }

@@ -92,11 +92,6 @@ static uint16_t admin_transfer(const struct ctrl_env *env, struct request *r)
         }
 }
 
-static bool is_connect(const union sqe *sqe)
-{
-        return sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
-}
-
 /* Before Connect: with FAB_FIRST_CONNECT waived everything succeeds, and does nothing. */
 static uint16_t admit_stranger(const struct ctrl_env *env, const struct request *r)
 {
@@ -138,7 +133,7 @@ static uint16_t admit(struct ctrl_queue *q, const struct request *r, uint64_t no
 static uint16_t log_failure(struct ctrl *c, const struct ctrl_queue *q, const struct request *r,
                             uint16_t status)
 {
-        if (!status || is_connect(&r->sqe))
+        if (!status || sqe_is_connect(&r->sqe))
                 return status;
         status |= STATUS_MORE;
         ctrl_add_error(c, q->qid, &r->sqe, status);
@@ -429,7 +424,7 @@ static handler *handler_of(const struct admin *a)
         const union sqe *sqe = &a->r->sqe;
 
         if (!a->ctrl)
-                return is_connect(sqe) ? admin_connect : NULL;
+                return sqe_is_connect(sqe) ? admin_connect : NULL;
         if (auth_concerns(a->ctrl, sqe))
                 return sqe->fctype == FCTYPE_AUTH_SEND ? admin_auth_send : admin_auth_receive;
         if (!a->ctrl->subsystem && is_of_subsystem(sqe->opc))
@@ -448,7 +443,7 @@ static uint16_t log_status(const struct admin *a, uint16_t status)
                 return status;
         pthread_mutex_lock(&a->ctrl->lock);
         status = log_failure(a->ctrl, a->queue, a->r, status);
-        if (a->csinfo && !is_connect(&a->r->sqe))
+        if (a->csinfo && !sqe_is_connect(&a->r->sqe))
                 ctrl_last_error(a->ctrl)->csinfo =
                     le64(has_flaw(a->env, FLAW_ERROR_CSINFO) ? 0 : a->csinfo);
         pthread_mutex_unlock(&a->ctrl->lock);
@@ -501,7 +496,7 @@ enum ctrl_verdict ctrl_resume(const struct ctrl_env *env, struct ctrl_queue *q, 
 /* In the response to Connect FFFFh says that flow control is disabled; it is not a head. */
 uint16_t ctrl_sqhd(struct ctrl_queue *q, const struct request *r)
 {
-        bool connected = is_connect(&r->sqe) && cqe_status(&r->cqe) == 0;
+        bool connected = sqe_is_connect(&r->sqe) && cqe_status(&r->cqe) == 0;
 
         sq_free(&q->sq);
         return connected && q->sq.no_flow_control ? SQHD_DISABLED : sq_head(&q->sq);

@@ -194,11 +194,6 @@ void auth_set_up(struct ctrl *c, const struct subsystem *s);
 void auth_begin(const struct ctrl *c, struct ctrl_queue *q, uint64_t now);
 /* AUTHREQ of Connect's answer. */
 uint32_t auth_demand(const struct ctrl_queue *q);
-static inline bool auth_is_command(const union sqe *sqe)
-{
-        return sqe->opc == NVME_FABRICS &&
-               (sqe->fctype == FCTYPE_AUTH_SEND || sqe->fctype == FCTYPE_AUTH_RECEIVE);
-}
 /* Whether the command is one of it, and its host has a key. */
 bool auth_concerns(const struct ctrl *c, const union sqe *sqe);
 /* What other commands end with on a queue whose host has yet to prove who it is; 0: they run. */

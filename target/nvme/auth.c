@@ -96,7 +96,7 @@ static void keep_psk(struct admin *a)
 
 bool auth_concerns(const struct ctrl *c, const union sqe *sqe)
 {
-        return has_key(c) && auth_is_command(sqe);
+        return has_key(c) && sqe_is_auth(sqe);
 }
 
 uint16_t auth_required(const struct ctrl *c, const struct ctrl_queue *q)

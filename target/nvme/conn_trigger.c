@@ -105,7 +105,7 @@ static bool ends(struct target_conn *c, struct request *r, enum fault_point poin
 static uint64_t meet(struct target_conn *c, const struct request *r)
 {
         const struct ctrl *ctrl = c->queue.ctrl;
-        bool connects = r && !ctrl && r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT;
+        bool connects = r && !ctrl && sqe_is_connect(&r->sqe);
         struct trigger_command command = {
                 .host = ctrl ? ctrl->m.hostnqn : NULL,
                 .nqn = ctrl ? ctrl->m.subnqn : NULL,

@@ -173,7 +173,7 @@ static void judge_admin(struct rule_set *found, const struct queue_past *q, cons
 
 void judge_sqe(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
-        bool connect = s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
+        bool connect = sqe_is_connect(s);
 
         finds(found, q->qid < 0 && !q->mid_stream && !connect, FAB_FIRST_CONNECT);
         finds(found, !q->keyed && wrong_sgl_type(s), TCP_SGL_TYPE);

@@ -135,19 +135,14 @@ bool queue_track_refuses(struct queue_track *q, struct queue_cmd *cmd)
         return overruns(q) || queue_breaks(q, in_use, q->kind->cmd_cid);
 }
 
-static bool is_fabrics(const union sqe *s, enum fctype type)
-{
-        return s->opc == NVME_FABRICS && s->fctype == type;
-}
-
 static void set_command(struct queue_cmd *cmd, const union sqe *s)
 {
         *cmd = (struct queue_cmd) { .cid = le16_get(s->cid), .opc = s->opc, .fctype = s->fctype };
-        if (is_fabrics(s, FCTYPE_CONNECT)) {
+        if (sqe_is_connect(s)) {
                 cmd->connect.qid = s->connect.qid;
                 cmd->connect.sqsize = s->connect.sqsize;
                 cmd->connect.cattr = s->connect.cattr;
-        } else if (is_fabrics(s, FCTYPE_PROPERTY_SET)) {
+        } else if (sqe_is_fabrics(s, FCTYPE_PROPERTY_SET)) {
                 cmd->property.ofst = s->property.ofst;
                 cmd->property.value = le32((uint32_t)le64_get(s->property.value));
         }
@@ -185,7 +180,7 @@ struct queue_cmd *queue_track_takes(struct queue_track *q, struct queue_cmd *cmd
         if (q->looks)
                 judge_command(q, s);
         judge_fused(q, s);
-        if (is_fabrics(s, FCTYPE_CONNECT) && !q->past.connected && !q->past.mid_stream) {
+        if (sqe_is_connect(s) && !q->past.connected && !q->past.mid_stream) {
                 q->past.qid = le16_get(s->connect.qid);
                 q->past.nvm_set = q->past.qid > 0 && le16_get(s->connect.nvmsetid);
         }

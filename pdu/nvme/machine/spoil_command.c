@@ -11,7 +11,7 @@ typedef bool fits_fn(const struct spoil_sqe *s);
 
 static bool is_fabrics(const struct spoil_sqe *s, enum fctype type)
 {
-        return s->sqe->opc == NVME_FABRICS && s->sqe->fctype == type;
+        return sqe_is_fabrics(s->sqe, type);
 }
 
 static bool is_connect(const struct spoil_sqe *s)

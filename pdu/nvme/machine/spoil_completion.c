@@ -19,7 +19,7 @@ static bool succeeded(const struct done *d)
 
 static bool done_connect(const struct done *d)
 {
-        return d->sqe->opc == NVME_FABRICS && d->sqe->fctype == FCTYPE_CONNECT;
+        return sqe_is_connect(d->sqe);
 }
 
 static bool done_connected(const struct done *d)
@@ -55,21 +55,20 @@ static bool done_long_sgl(const struct done *d)
 
 static bool done_property(const struct done *d)
 {
-        return succeeded(d) && d->sqe->opc == NVME_FABRICS &&
-               d->sqe->fctype == FCTYPE_PROPERTY_GET && le32_get(d->sqe->property.ofst) == d->which;
+        return succeeded(d) && sqe_is_fabrics(d->sqe, FCTYPE_PROPERTY_GET) &&
+               le32_get(d->sqe->property.ofst) == d->which;
 }
 
 /* Also where it is refused. */
 static bool done_any_property(const struct done *d)
 {
-        return d->sqe->opc == NVME_FABRICS && d->sqe->fctype == FCTYPE_PROPERTY_GET &&
+        return sqe_is_fabrics(d->sqe, FCTYPE_PROPERTY_GET) &&
                le32_get(d->sqe->property.ofst) == d->which;
 }
 
 static bool done_reserved_property(const struct done *d)
 {
-        return !succeeded(d) && d->sqe->opc == NVME_FABRICS &&
-               d->sqe->fctype == FCTYPE_PROPERTY_GET &&
+        return !succeeded(d) && sqe_is_fabrics(d->sqe, FCTYPE_PROPERTY_GET) &&
                property_is_reserved(le32_get(d->sqe->property.ofst));
 }
 

@@ -6,7 +6,7 @@
 
 static bool is_connect(const struct request *r)
 {
-        return r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT;
+        return sqe_is_connect(&r->sqe);
 }
 
 static uint16_t admit_admin(struct request *r)

@@ -205,7 +205,7 @@ static void note_sqhd(struct request *r)
         unsigned depth = r->queue->depth;
         uint16_t sqhd = le16_get(r->cqe.sqhd);
 
-        if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT && !cqe_status(&r->cqe))
+        if (sqe_is_connect(&r->sqe) && !cqe_status(&r->cqe))
                 c->sq.no_flow_control = sqhd == SQHD_DISABLED;
         if (!c->sq.no_flow_control && depth > 0)
                 c->sq.head += (sqhd + depth - c->sq.head % depth) % depth;

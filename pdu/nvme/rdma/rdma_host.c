@@ -227,7 +227,7 @@ static bool spoil(struct rdma_host *h, struct slot *s, struct send *send)
                                    .format = &format };
         struct send *again;
 
-        if (cmd->sqe.opc == NVME_FABRICS && cmd->sqe.fctype == FCTYPE_CONNECT && has_data(cmd))
+        if (sqe_is_connect(&cmd->sqe) && has_data(cmd))
                 c.connect_data = cmd->data;
         spoil_capsule(&h->cfg.policy->violated, &c);
         send->wr.sge[0].len = c.len;

@@ -169,17 +169,12 @@ const struct rule_set *rdma_track_reject(struct rdma_track *t, const void *data,
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-static bool is_connect(const union sqe *s)
-{
-        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
-}
-
 /* The queue that a command is sent on; Connect is judged by its own word where there is no other. */
 static int queue_of(const struct rdma_track *t, const union sqe *s)
 {
         int qid = rdma_track_qid(t);
 
-        return qid < 0 && is_connect(s) ? le16_get(s->connect.qid) : qid;
+        return qid < 0 && sqe_is_connect(s) ? le16_get(s->connect.qid) : qid;
 }
 
 static struct rdma_format format_of(const struct rdma_track *t, const union sqe *s)
@@ -244,7 +239,7 @@ static uint32_t needs_of(const struct rdma_track *t, const union sqe *s, const s
 
         if (d->count == 0)
                 return 0;
-        if (is_connect(s))
+        if (sqe_is_connect(s))
                 needs = CONNECT_DATA_LEN;
         else if (moves_blocks(t, s) && can_be_blocks(d->len, blocks(s)))
                 needs = d->len;
@@ -295,7 +290,7 @@ static void take_command(struct rdma_track *t, const void *capsule, uint32_t len
         judge_length(t, &sqe, len);
         if (queue_track_refuses(&t->queue, old))
                 return;
-        if (is_connect(&sqe))
+        if (sqe_is_connect(&sqe))
                 judge_connect(t, &sqe);
         r = record_of(queue_track_takes(&t->queue, old, &sqe, &fresh));
         if (r && fresh)

@@ -309,7 +309,7 @@ static bool stays_outstanding(const struct spoil_capsule *s)
 
 static bool is_connect(const struct spoil_capsule *s)
 {
-        return sqe_of(s)->opc == NVME_FABRICS && sqe_of(s)->fctype == FCTYPE_CONNECT;
+        return sqe_is_connect(sqe_of(s));
 }
 
 static bool is_io_connect(const struct spoil_capsule *s)

@@ -103,7 +103,7 @@ static bool stays_outstanding(const struct spoil *s)
 
 static bool is_fabrics(const struct spoil *s, enum fctype type)
 {
-        return s->h->cmd.sqe.opc == NVME_FABRICS && s->h->cmd.sqe.fctype == type;
+        return sqe_is_fabrics(&s->h->cmd.sqe, type);
 }
 
 static bool is_connect(const struct spoil *s)

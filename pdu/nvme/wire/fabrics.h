@@ -16,6 +16,22 @@ enum fctype {
 };
 const char *fctype_name(uint8_t fctype); /* NULL if not assigned */
 
+static inline bool sqe_is_fabrics(const union sqe *s, enum fctype type)
+{
+        return s->opc == NVME_FABRICS && s->fctype == type;
+}
+
+static inline bool sqe_is_connect(const union sqe *s)
+{
+        return sqe_is_fabrics(s, FCTYPE_CONNECT);
+}
+
+/* Authentication Send or Receive. */
+static inline bool sqe_is_auth(const union sqe *s)
+{
+        return sqe_is_fabrics(s, FCTYPE_AUTH_SEND) || sqe_is_fabrics(s, FCTYPE_AUTH_RECEIVE);
+}
+
 enum {
         CONNECT_DATA_LEN = 1024,
         CATTR_PRIORITY = 3,

@@ -586,8 +586,7 @@ const struct field *pdu_field(uint8_t type, const char *name)
 
 static bool is_connect(const union pdu *h)
 {
-        return h->ch.type == PDU_CAPSULE_CMD && h->cmd.sqe.opc == NVME_FABRICS &&
-               h->cmd.sqe.fctype == FCTYPE_CONNECT;
+        return h->ch.type == PDU_CAPSULE_CMD && sqe_is_connect(&h->cmd.sqe);
 }
 
 /* The header that a TermReq hands back, as far as it goes. */
