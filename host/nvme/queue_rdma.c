@@ -8,6 +8,7 @@
 
 #include "bounce.h"
 #include "host/engine/rdma.h"
+#include "pdu/core/bytes.h"
 #include "pdu/nvme/rdma/rdma_host.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
 #include "queue.h"
@@ -213,11 +214,6 @@ static bool data_keys(void *user, const void *data, uint32_t len, uint32_t *lkey
         *lkey = mr->lkey;
         *rkey = mr->rkey;
         return true;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
 }
 
 static bool violates(const struct host_queue_config *cfg)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "host/engine/time.h"
+#include "pdu/core/bytes.h"
 #include "pdu/srp/machine/channel.h"
 #include "pdu/srp/machine/spoil.h"
 
@@ -129,11 +130,6 @@ void srp_chan_close(struct srp_chan *c, bool logout)
 }
 
 /* --- open: the machine and its memory ----------------------------------------------------------- */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
-}
 
 static void *machine_memory(void *user, size_t bytes, uint32_t *lkey, uint32_t *rkey)
 {

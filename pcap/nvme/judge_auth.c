@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "pdu/core/bytes.h"
 
 enum { CHALLENGE_MIN = sizeof(struct auth_challenge) + 32 /* bytes: with the shortest hash */ };
 
@@ -59,13 +60,6 @@ static bool is_small(const uint8_t *dhv, unsigned len)
         return len <= 1 && (len == 0 || *dhv <= 1);
 }
 
-static bool is_zero(const uint8_t *p, unsigned n)
-{
-        while (n > 0 && p[n - 1] == 0)
-                n--;
-        return n == 0;
-}
-
 /* A challenge that was used before. */
 static bool is_repeated(struct auth_value *last, const uint8_t *value, unsigned len)
 {
@@ -94,7 +88,7 @@ static void judge_reply(struct auth_past *a, struct auth_memory *memory, const s
                     FAB_AUTH_C2_FRESH);
         judge_finds(found,
                     v->dhvlen % 4 || v->reply->cvalid > 1 ||
-                        (!v->reply->cvalid && !is_zero(v->cval, v->hl)) ||
+                        (!v->reply->cvalid && any_set(v->cval, v->hl)) ||
                         (v->reply->cvalid && !a->sc_c && !le32_get(v->reply->seqnum)),
                     FAB_AUTH_FIELDS);
         judge_finds(found, a->sc_c && !v->reply->cvalid, FAB_AUTH_CONCAT);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "pdu/core/bytes.h"
 
 /* --- names -------------------------------------------------------------------------------------- */
 
@@ -171,22 +172,14 @@ static bool ranges_overlap(const struct session_cmd *cmd)
         return false;
 }
 
-static bool any_set(const uint8_t *p, size_t from, size_t to)
-{
-        for (; from < to; from++)
-                if (p[from])
-                        return true;
-        return false;
-}
-
 /* Of the NVM command set; what later revisions may have made of the rest is let pass. */
 static bool creates_with_reserved(const struct session_cmd *cmd)
 {
         const uint8_t *d = cmd->data;
 
         return le32_get(cmd->sqe.cdw11) >> 24 == 0 && cmd->data_len >= 104 &&
-               (any_set(d, 16, 26) || any_set(d, 27, 29) || any_set(d, 31, 92) ||
-                any_set(d, 96, 100));
+               (any_set(d + 16, 10) || any_set(d + 27, 2) || any_set(d + 31, 61) ||
+                any_set(d + 96, 4));
 }
 
 void judge_description(const struct session *s, const struct session_cmd *cmd,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/bytes.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_controller.h"
@@ -151,11 +152,6 @@ static void refuse(struct verbs_ep *ep, uint16_t sts)
         struct rdma_reject r = { .sts = le16(sts) };
 
         rdma_ep_refuse(ep, &r, sizeof(r));
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
 }
 
 static int make_receives(struct served_conn *c, uint32_t n, uint32_t bytes)

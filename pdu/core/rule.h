@@ -178,6 +178,12 @@ static inline void rule_add(struct rule_set *s, unsigned rule)
         s->bits[rule / 64] |= UINT64_C(1) << (rule % 64);
 }
 
+static inline void rule_add_if(struct rule_set *s, bool broken, unsigned rule)
+{
+        if (broken)
+                rule_add(s, rule);
+}
+
 static inline void rule_remove(struct rule_set *s, unsigned rule)
 {
         s->bits[rule / 64] &= ~(UINT64_C(1) << (rule % 64));

@@ -176,14 +176,6 @@ static void own_up(void)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static struct timespec after(unsigned ms)
-{
-        uint64_t ns = loop_now_ns() + UINT64_C(1000000) * ms;
-
-        return (struct timespec) { .tv_sec = (time_t)(ns / 1000000000),
-                                   .tv_nsec = (long)(ns % 1000000000) };
-}
-
 /* The descriptor may be one that does not wait. What it does not take is lost. */
 static bool write_out(const char *bytes, size_t n)
 {
@@ -209,7 +201,7 @@ static void *write_all(void *arg)
         pthread_mutex_lock(&the.lock);
         for (;;) {
                 size_t n = the.used < CHUNK ? the.used : CHUNK;
-                struct timespec until = after(TURN_MS);
+                struct timespec until = loop_in(TURN_MS);
 
                 if (n == 0) {
                         sum_up_those(false);
@@ -303,7 +295,7 @@ void log_line(enum log_level level, const char *kind, const char *peer, const ch
 
 bool log_flush(unsigned ms)
 {
-        struct timespec until = after(ms);
+        struct timespec until = loop_in(ms);
         bool done;
 
         pthread_mutex_lock(&the.lock);

@@ -178,6 +178,14 @@ int64_t loop_wall_ns(void)
         return clock_ns(CLOCK_REALTIME);
 }
 
+struct timespec loop_in(unsigned ms)
+{
+        uint64_t ns = loop_now_ns() + UINT64_C(1000000) * ms;
+
+        return (struct timespec) { .tv_sec = (time_t)(ns / 1000000000),
+                                   .tv_nsec = (long)(ns % 1000000000) };
+}
+
 int loop_left(uint64_t deadline)
 {
         uint64_t now = loop_now_ms();

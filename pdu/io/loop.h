@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 struct loop_source { /* embedded in whatever owns the descriptor */
         int fd;
@@ -67,6 +68,8 @@ int loop_mail(struct loop *l);
 uint64_t loop_now_ms(void);
 uint64_t loop_now_ns(void);
 int64_t loop_wall_ns(void);
+/* So many ms from now, for pthread_cond_timedwait() of a condition by CLOCK_MONOTONIC. */
+struct timespec loop_in(unsigned ms);
 /* ms until a time of loop_now_ms(); 0: it is past. */
 int loop_left(uint64_t deadline);
 void loop_sleep_us(uint64_t us);

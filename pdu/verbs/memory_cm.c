@@ -238,12 +238,6 @@ struct verbs_ep *memory_resolve(struct verbs_context *c, const char *traddr, con
         return ep;
 }
 
-static int wrong(int why)
-{
-        errno = why;
-        return -1;
-}
-
 static struct verbs_ep *acceptor_new(struct verbs_ep *connector, struct verbs_listener *l)
 {
         struct verbs_ep *ep;
@@ -297,9 +291,9 @@ int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
 
         ALIVE(ep);
         if (ep->removed)
-                return wrong(ENODEV);
+                return fail_with(ENODEV);
         if (ep->cm != CM_RESOLVED || param->len > request_max(ep) || ep->qp == MEMORY_QP_NONE)
-                return wrong(EINVAL);
+                return fail_with(EINVAL);
         if (memory_refused(ep->o.fabric, MEMORY_CONNECT))
                 return -1;
         ep->cm = CM_CONNECTING;
@@ -319,9 +313,9 @@ int memory_accept(struct verbs_ep *ep, const struct verbs_conn_param *param)
 {
         ALIVE(ep);
         if (ep->removed)
-                return wrong(ENODEV);
+                return fail_with(ENODEV);
         if (ep->cm != CM_REQUESTED || param->len > REPLY_DATA || ep->qp == MEMORY_QP_NONE)
-                return wrong(EINVAL);
+                return fail_with(EINVAL);
         if (memory_refused(ep->o.fabric, MEMORY_ACCEPTANCE))
                 return -1;
         ep->cm = CM_ACCEPTED;
@@ -341,7 +335,7 @@ int memory_reject(struct verbs_ep *ep, const void *data, uint8_t len)
 
         ALIVE(ep);
         if (ep->cm != CM_REQUESTED || len > REJECT_DATA)
-                return wrong(EINVAL);
+                return fail_with(EINVAL);
         ep->cm = CM_OVER;
         tap_param(ep, MEMORY_REJECT, &p);
         deliver_to_peer(ep, MESSAGE_REJECT, REASON_CONSUMER, &p, REJECT_DATA);
@@ -393,7 +387,7 @@ int memory_disconnect(struct verbs_ep *ep)
         else if (ep->cm == CM_JOINED)
                 part_silently(ep);
         else if (ep->cm != CM_DREQ_SENT && ep->cm != CM_CLOSED)
-                return wrong(ENOTCONN);
+                return fail_with(ENOTCONN);
         return 0;
 }
 

@@ -6,12 +6,6 @@
 
 enum { FIRST_QPN = 0x11, MTU = 4096, MASK_24 = 0xffffff, V6_WORDS = 8 };
 
-static int refuse(int why)
-{
-        errno = why;
-        return -1;
-}
-
 /* --- numbers ----------------------------------------------------------------------------------- */
 
 static void put_v4(uint8_t gid[16], const char *text)
@@ -62,7 +56,7 @@ int memory_numbers(const struct verbs_ep *ep, struct verbs_numbers *own)
 {
         ALIVE(ep);
         if (ep->own.qpn == 0 || ep->qp == MEMORY_QP_NONE)
-                return refuse(EINVAL);
+                return fail_with(EINVAL);
         *own = ep->own;
         return 0;
 }
@@ -139,9 +133,9 @@ int memory_join(struct verbs_ep *ep, const struct verbs_numbers *peer,
 {
         ALIVE(ep);
         if (ep->removed)
-                return refuse(ENODEV);
+                return fail_with(ENODEV);
         if (ep->cm != CM_LOCAL || ep->qp != MEMORY_QP_NEW)
-                return refuse(EINVAL);
+                return fail_with(EINVAL);
         if (memory_refused(ep->o.fabric, MEMORY_CONNECT))
                 return -1;
         ep->theirs = *memory_offer(ep, param); /* how often this end tries: nobody else says it */

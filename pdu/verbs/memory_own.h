@@ -304,6 +304,12 @@ enum { /* bits: what may happen next to the work of an endpoint */
 unsigned memory_work_may(struct verbs_ep *ep);
 void memory_work_do(struct verbs_ep *ep, unsigned bit);
 
+static inline int fail_with(int why)
+{
+        errno = why;
+        return -1;
+}
+
 /* --- memory_keys.c ----------------------------------------------------------------------------- */
 
 /* As struct verbs has them (verbs.h): mr->own and w->own are the key. */

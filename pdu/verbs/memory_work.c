@@ -600,12 +600,6 @@ static struct memory_work *work_new(struct memory_fabric *f, struct verbs_wr *wr
         return w;
 }
 
-static int refuse_post(int why)
-{
-        errno = why;
-        return -1;
-}
-
 static int may_post(const struct verbs_ep *ep, const struct verbs_wr *wr)
 {
         const struct verbs_caps *caps = &ep->o.fabric->caps.device;
@@ -613,10 +607,10 @@ static int may_post(const struct verbs_ep *ep, const struct verbs_wr *wr)
         if (wr->op == VERBS_RECV || wr->n_sge > caps->sges || wr->n_sge > VERBS_SGES ||
             inline_of(wr) > ep->attr.inline_bytes || (wr->op == VERBS_BIND && !caps->windows) ||
             (wr->op == VERBS_READ && ep->param.reads_out == 0))
-                return refuse_post(EINVAL);
+                return fail_with(EINVAL);
         if (ep->qp != MEMORY_QP_LIVE && ep->qp != MEMORY_QP_ERROR)
-                return refuse_post(EINVAL);
-        return ep->sends_used < ep->attr.send_wrs ? 0 : refuse_post(ENOMEM);
+                return fail_with(EINVAL);
+        return ep->sends_used < ep->attr.send_wrs ? 0 : fail_with(ENOMEM);
 }
 
 static int post_one(struct verbs_ep *ep, struct verbs_wr *wr)
@@ -655,8 +649,8 @@ static int may_recv(const struct memory_fabric *f, const struct verbs_wr *wr, ui
                     uint32_t room)
 {
         if (wr->op != VERBS_RECV || wr->n_sge > f->caps.device.sges || wr->n_sge > VERBS_SGES)
-                return refuse_post(EINVAL);
-        return used < room ? 0 : refuse_post(ENOMEM);
+                return fail_with(EINVAL);
+        return used < room ? 0 : fail_with(ENOMEM);
 }
 
 static int recv_one(struct verbs_ep *ep, struct verbs_wr *wr)

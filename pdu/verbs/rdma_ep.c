@@ -4,10 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
-}
+#include "pdu/core/bytes.h"
 
 /* --- devices ----------------------------------------------------------------------------------- */
 

@@ -200,18 +200,10 @@ static void flush(struct journal *j, bool last)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static struct timespec after(unsigned ms)
-{
-        uint64_t ns = loop_now_ns() + UINT64_C(1000000) * ms;
-
-        return (struct timespec) { .tv_sec = (time_t)(ns / 1000000000),
-                                   .tv_nsec = (long)(ns % 1000000000) };
-}
-
 /* What waits is to be written now; false: nothing ever will any more. */
 static bool swap(struct journal *j)
 {
-        struct timespec until = after(TURN_MS);
+        struct timespec until = loop_in(TURN_MS);
         struct room *full;
         bool more;
 

@@ -40,16 +40,6 @@ static unsigned fuse(const struct request *r)
         return r->sqe.flags & SQE_FUSE_MASK;
 }
 
-static bool waives(const struct nvm_queue *q, enum rule_id rule)
-{
-        return q->policy && rule_in(&q->policy->waived, rule);
-}
-
-static bool violates(const struct nvm_queue *q, enum rule_id rule)
-{
-        return q->policy && rule_in(&q->policy->violated, rule);
-}
-
 /* The rule that an NSID without a namespace breaks. */
 static enum rule_id nsid_rule(const struct request *r)
 {
@@ -74,29 +64,24 @@ static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
                             ? ns_find(s, le32_get(r->sqe.nsid))
                             : ns_attached(s, le32_get(r->sqe.nsid), q->hostnqn, q->cntlid);
 
-        if (ns ? flawed(q->policy, FLAW_NS_MIXED) : waives(q, nsid_rule(r)))
+        if (ns ? flawed(q->policy, FLAW_NS_MIXED) : nvm_waives(q, nsid_rule(r)))
                 ns = atomic_load(&s->ns);
         if (q->qid > 1 && ns != atomic_load(&s->ns) && flawed(q->policy, FLAW_NS_ONE_QUEUE))
                 return NULL;
         return ns;
 }
 
-static bool has_flaw(const struct nvm_queue *q, enum flaw_id flaw)
-{
-        return flawed(q->policy, flaw);
-}
-
 /* --- protection information ------------------------------------------------------------------- */
 
 struct pi_use nvm_protection(const struct nvm_queue *q, struct pi_use u)
 {
-        u.guard &= !has_flaw(q, FLAW_PI_GUARD);
-        u.app &= !has_flaw(q, FLAW_PI_APP);
-        u.ref &= !has_flaw(q, FLAW_PI_REF);
-        u.strict = has_flaw(q, FLAW_PI_STRICT);
-        if (has_flaw(q, FLAW_PI_MASK))
+        u.guard &= !nvm_has_flaw(q, FLAW_PI_GUARD);
+        u.app &= !nvm_has_flaw(q, FLAW_PI_APP);
+        u.ref &= !nvm_has_flaw(q, FLAW_PI_REF);
+        u.strict = nvm_has_flaw(q, FLAW_PI_STRICT);
+        if (nvm_has_flaw(q, FLAW_PI_MASK))
                 u.mask = UINT16_MAX;
-        if (u.act && has_flaw(q, FLAW_PI_MADE))
+        if (u.act && nvm_has_flaw(q, FLAW_PI_MADE))
                 u.tag = 0;
         return u;
 }
@@ -106,10 +91,10 @@ static struct pi_use pi_of(const struct nvm_queue *q, const struct ns *ns, const
         const struct pi_format f = ns_pi(ns);
         struct pi_use u = nvm_protection(q, pi_use_of(&r->sqe, &f));
 
-        u.stc &= f.sts > 0 && !violates(q, NVM_STORAGE_TAG);
-        if (f.sts && violates(q, NVM_PI_SPACE))
+        u.stc &= f.sts > 0 && !nvm_violates(q, NVM_STORAGE_TAG);
+        if (f.sts && nvm_violates(q, NVM_PI_SPACE))
                 u.storage ^= 1;
-        u.odd = f.guard > 16 && violates(q, f.guard == 32 ? NVM_GUARD_32 : NVM_GUARD_64);
+        u.odd = f.guard > 16 && nvm_violates(q, f.guard == 32 ? NVM_GUARD_32 : NVM_GUARD_64);
         return u;
 }
 
@@ -117,12 +102,12 @@ static struct pi_use pi_of(const struct nvm_queue *q, const struct ns *ns, const
 static struct pi_use pi_unless(const struct nvm_queue *q, const struct ns *ns,
                                const struct request *r, enum flaw_id flaw)
 {
-        return has_flaw(q, flaw) ? (struct pi_use) { 0 } : pi_of(q, ns, r);
+        return nvm_has_flaw(q, flaw) ? (struct pi_use) { 0 } : pi_of(q, ns, r);
 }
 
 static uint16_t refuse(const struct nvm_queue *q, enum rule_id rule)
 {
-        return waives(q, rule) ? NVME_SUCCESS : rule_fault(rule).code;
+        return nvm_waives(q, rule) ? NVME_SUCCESS : rule_fault(rule).code;
 }
 
 static uint16_t admit_protection(const struct nvm_queue *q, const struct ns *ns,
@@ -136,11 +121,11 @@ static uint16_t admit_protection(const struct nvm_queue *q, const struct ns *ns,
                 return NVME_SUCCESS;
         if (u.act && r->sqe.opc == NVME_COMPARE)
                 return NVME_INVALID_FIELD;
-        if (u.act && r->sqe.opc == NVME_VERIFY && !waives(q, NVM_PI_VERIFY_ACT))
+        if (u.act && r->sqe.opc == NVME_VERIFY && !nvm_waives(q, NVM_PI_VERIFY_ACT))
                 return rule_fault(NVM_PI_VERIFY_ACT).code;
-        if ((r->sqe.bytes[8] || r->sqe.bytes[12]) && has_flaw(q, FLAW_PI_UPPER))
+        if ((r->sqe.bytes[8] || r->sqe.bytes[12]) && nvm_has_flaw(q, FLAW_PI_UPPER))
                 return NVME_INVALID_PROTECTION;
-        if (u.ref && ns->pi == 3 && has_flaw(q, FLAW_PI_TYPE_3))
+        if (u.ref && ns->pi == 3 && nvm_has_flaw(q, FLAW_PI_TYPE_3))
                 return NVME_INVALID_FIELD;
         return !made && pi_admit(&u, &f, slba(r)) ? refuse(q, NVM_PI_FIRST) : NVME_SUCCESS;
 }
@@ -150,8 +135,9 @@ uint16_t nvm_format_check(const struct nvm_queue *q, const struct ns *ns)
 {
         const struct pi_format f = ns_pi(ns);
 
-        return pi_is_extended(&f) && !q->extended && !violates(q, NVM_EXTENDED) ? NVME_INVALID_NS
-                                                                                : NVME_SUCCESS;
+        return pi_is_extended(&f) && !q->extended && !nvm_violates(q, NVM_EXTENDED)
+                   ? NVME_INVALID_NS
+                   : NVME_SUCCESS;
 }
 
 /* --- limits ------------------------------------------------------------------------------------ */
@@ -192,8 +178,8 @@ static uint16_t check_ranges(const struct nvm_queue *q, const struct dsm_range *
                 over |= le32_get(range[i].blocks) > LIMIT_RANGE;
         }
         if (!q->subsystem->limited)
-                return n > LIMIT_RANGES && has_flaw(q, FLAW_DSM_LIMITED) ? NVME_COMMAND_SIZE
-                                                                         : NVME_SUCCESS;
+                return n > LIMIT_RANGES && nvm_has_flaw(q, FLAW_DSM_LIMITED) ? NVME_COMMAND_SIZE
+                                                                             : NVME_SUCCESS;
         return over || total > LIMIT_BLOCKS ? refuse(q, NVM_DSM_LIMIT) : NVME_SUCCESS;
 }
 
@@ -220,11 +206,11 @@ static uint32_t len_of(const struct ns *ns, const struct request *r)
 static uint16_t admit_blocks(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
         if (r->sqe.opc == NVME_VERIFY && (uint64_t)nlb(r) << ns->lbads > 128 << 10 &&
-            has_flaw(q, FLAW_MDTS_VERIFY))
+            nvm_has_flaw(q, FLAW_MDTS_VERIFY))
                 return NVME_INVALID_FIELD;
         if (is_of_all(q->subsystem, r) && !cdw12_bit(r, RW_DEAC))
-                return violates(q, NVM_NSZ_DEAC) ? NVME_SUCCESS : NVME_INVALID_FIELD;
-        if (is_of_all(q->subsystem, r) && !violates(q, NVM_NSZ))
+                return nvm_violates(q, NVM_NSZ_DEAC) ? NVME_SUCCESS : NVME_INVALID_FIELD;
+        if (is_of_all(q->subsystem, r) && !nvm_violates(q, NVM_NSZ))
                 return NVME_SUCCESS;
         return ns_has(ns, slba(r), nlb(r)) ? admit_protection(q, ns, r) : NVME_LBA_RANGE;
 }
@@ -233,7 +219,7 @@ static uint16_t admit_data(const struct nvm_queue *q, const struct ns *ns, struc
 {
         r->xfer = sqe_xfer(&r->sqe);
         r->len = len_of(ns, r);
-        if (ns->pi && r->sqe.opc == NVME_READ && has_flaw(q, FLAW_PI_LENGTH))
+        if (ns->pi && r->sqe.opc == NVME_READ && nvm_has_flaw(q, FLAW_PI_LENGTH))
                 r->len = nlb(r) * ns_unit(ns, false);
         return admit_blocks(q, ns, r);
 }
@@ -268,11 +254,11 @@ static uint16_t run_read(struct nvm_queue *q, struct ns *ns, struct request *r)
                               ? ns_status(ns_read_with(ns, slba(r), nlb(r), r->data, &pi))
                               : NVME_INVALID_NS;
 
-        if (!status && ns->pi && pi.guard && !pi.act && violates(q, NVM_PI_READ))
+        if (!status && ns->pi && pi.guard && !pi.act && nvm_violates(q, NVM_PI_READ))
                 r->data[ns_unit(ns, false) - ns_pi_len(ns)] ^= 1;
         if (!status && q->kept && slba(r) == q->kept_lba)
                 memcpy(r->data, q->kept, unit_of(ns, r));
-        if (r->len > LARGE && has_flaw(q, FLAW_READ_LARGE))
+        if (r->len > LARGE && nvm_has_flaw(q, FLAW_READ_LARGE))
                 memset(r->data + LARGE, 0, r->len - LARGE);
         return status;
 }
@@ -293,7 +279,7 @@ static bool keep_first(struct nvm_queue *q, const struct ns *ns, const struct re
 /* Each twentieth is a block off. */
 static bool is_misplaced(struct nvm_queue *q, const struct request *r)
 {
-        return has_flaw(q, FLAW_WRITE_PIPELINED) && r->in_place && nlb(r) > 1 &&
+        return nvm_has_flaw(q, FLAW_WRITE_PIPELINED) && r->in_place && nlb(r) > 1 &&
                ++q->in_place % 20 == 0;
 }
 
@@ -339,7 +325,7 @@ static uint16_t tear(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t 
 uint16_t nvm_store(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t count,
                    const uint8_t *data, const struct pi_use *pi)
 {
-        return count > 1 && has_flaw(q, FLAW_WRITE_TORN)
+        return count > 1 && nvm_has_flaw(q, FLAW_WRITE_TORN)
                    ? tear(q, ns, lba, count, data, pi)
                    : ns_status(ns_write_with(ns, lba, count, data, pi));
 }
@@ -350,12 +336,12 @@ static uint16_t store(struct nvm_queue *q, struct ns *ns, struct request *r, uin
         struct pi_use pi = pi_of(q, ns, r);
         uint16_t status;
 
-        if (ns->ms && unit_of(ns, r) > 1u << ns->lbads && has_flaw(q, FLAW_METADATA)) {
+        if (ns->ms && unit_of(ns, r) > 1u << ns->lbads && nvm_has_flaw(q, FLAW_METADATA)) {
                 r->data[unit_of(ns, r) - 1] ^= 1;
                 return ns_status(ns_write(ns, slba(r), n, r->data));
         }
         status = nvm_store(q, ns, slba(r), n, r->data, &pi);
-        if (status && has_flaw(q, FLAW_PI_WRITES))
+        if (status && nvm_has_flaw(q, FLAW_PI_WRITES))
                 ns_write(ns, slba(r), n, r->data);
         return status;
 }
@@ -377,13 +363,13 @@ static uint16_t run_write(struct nvm_queue *q, struct ns *ns, struct request *r)
 
         if (!same_length(ns, r))
                 return NVME_INVALID_NS;
-        if (has_flaw(q, FLAW_WRITE_LARGE))
+        if (nvm_has_flaw(q, FLAW_WRITE_LARGE))
                 n = at_most(n, (512 << 10) >> ns->lbads);
         if (is_misplaced(q, r))
                 return store_rest(q, ns, r, n, 0);
-        if (has_flaw(q, FLAW_WRITE_VOLATILE) && keep_first(q, ns, r))
+        if (nvm_has_flaw(q, FLAW_WRITE_VOLATILE) && keep_first(q, ns, r))
                 return store_rest(q, ns, r, n, 1);
-        if (has_flaw(q, FLAW_UNCORRECTABLE_STAYS) && ns_verify(ns, slba(r), n) != NS_DONE)
+        if (nvm_has_flaw(q, FLAW_UNCORRECTABLE_STAYS) && ns_verify(ns, slba(r), n) != NS_DONE)
                 return NVME_SUCCESS;
         return store(q, ns, r, n);
 }
@@ -391,32 +377,32 @@ static uint16_t run_write(struct nvm_queue *q, struct ns *ns, struct request *r)
 static uint16_t run_compare(struct nvm_queue *q, struct ns *ns, struct request *r)
 {
         struct pi_use pi = pi_unless(q, ns, r, FLAW_PI_COMPARE);
-        uint32_t n = has_flaw(q, FLAW_COMPARE_FIRST) ? 1 : nlb(r);
+        uint32_t n = nvm_has_flaw(q, FLAW_COMPARE_FIRST) ? 1 : nlb(r);
 
         if (!same_length(ns, r))
                 return NVME_INVALID_NS;
-        if (has_flaw(q, FLAW_COMPARE_SUCCEEDS))
+        if (nvm_has_flaw(q, FLAW_COMPARE_SUCCEEDS))
                 return NVME_SUCCESS;
         return ns_status(ns_compare_with(ns, slba(r), n, r->data, &pi));
 }
 
 static uint16_t run_write_uncorrectable(struct nvm_queue *q, struct ns *ns, struct request *r)
 {
-        if (has_flaw(q, FLAW_UNCORRECTABLE_NOTHING))
+        if (nvm_has_flaw(q, FLAW_UNCORRECTABLE_NOTHING))
                 return NVME_SUCCESS;
-        if (has_flaw(q, FLAW_UNCORRECTABLE_FIRST))
+        if (nvm_has_flaw(q, FLAW_UNCORRECTABLE_FIRST))
                 return ns_status(ns_write_uncorrectable(ns, slba(r), 1));
         return ns_status(
-            ns_write_uncorrectable(ns, slba(r), nlb(r) + has_flaw(q, FLAW_UNCORRECTABLE_WIDE)));
+            ns_write_uncorrectable(ns, slba(r), nlb(r) + nvm_has_flaw(q, FLAW_UNCORRECTABLE_WIDE)));
 }
 
 static uint16_t slice_write_zeroes(struct nvm_queue *q, struct ns *ns, struct request *r,
                                    uint64_t lba, uint32_t count)
 {
         struct pi_use pi = pi_unless(q, ns, r, FLAW_PI_ZEROES);
-        bool deallocate = cdw12_bit(r, RW_DEAC) && !violates(q, NVM_DEAC);
+        bool deallocate = cdw12_bit(r, RW_DEAC) && !nvm_violates(q, NVM_DEAC);
 
-        if (deallocate && ns->pi && has_flaw(q, FLAW_PI_DEALLOCATED))
+        if (deallocate && ns->pi && nvm_has_flaw(q, FLAW_PI_DEALLOCATED))
                 deallocate = pi.act = false;
         pi.first += lba - slba(r);
         return ns_status(ns_zero_with(ns, lba, count, deallocate, &pi));
@@ -430,7 +416,8 @@ static uint16_t slice_verify(struct nvm_queue *q, struct ns *ns, struct request 
 
         pi.first += lba - slba(r);
         status = ns_status(ns_verify_with(ns, lba, count, &pi));
-        return status == NVME_DEALLOCATED && has_flaw(q, FLAW_DULBE_VERIFY) ? NVME_SUCCESS : status;
+        return status == NVME_DEALLOCATED && nvm_has_flaw(q, FLAW_DULBE_VERIFY) ? NVME_SUCCESS
+                                                                                : status;
 }
 
 /* Of a command in slices: how many blocks it is to work on. */
@@ -439,12 +426,12 @@ static uint32_t work_of(const struct nvm_queue *q, const struct request *r)
         uint32_t n = nlb(r);
 
         if (r->sqe.opc == NVME_VERIFY)
-                return has_flaw(q, FLAW_VERIFY_BLIND) ? 0 : n;
-        if (cdw12_bit(r, RW_DEAC) && has_flaw(q, FLAW_ZEROES_DEAC))
+                return nvm_has_flaw(q, FLAW_VERIFY_BLIND) ? 0 : n;
+        if (cdw12_bit(r, RW_DEAC) && nvm_has_flaw(q, FLAW_ZEROES_DEAC))
                 return 0;
-        if (has_flaw(q, FLAW_ZEROES_LARGE))
+        if (nvm_has_flaw(q, FLAW_ZEROES_LARGE))
                 return at_most(n, 256);
-        return n + has_flaw(q, FLAW_ZEROES_ONE_MORE);
+        return n + nvm_has_flaw(q, FLAW_ZEROES_ONE_MORE);
 }
 
 /* For FLAW_DEALLOCATED_ODD. */
@@ -469,12 +456,12 @@ static uint16_t run_dsm(struct nvm_queue *q, struct ns *ns, struct request *r)
                         return NVME_LBA_RANGE;
         if (!(le32_get(r->sqe.cdw11) & DSM_DEALLOCATE))
                 return NVME_SUCCESS;
-        if (n > 1 && has_flaw(q, FLAW_DSM_RANGES))
+        if (n > 1 && nvm_has_flaw(q, FLAW_DSM_RANGES))
                 range[1].slba = le64(le64_get(range->slba) + le32_get(range->blocks));
         for (size_t i = 0; i < n && !status; i++) {
                 status = ns_status(
                     ns_deallocate(ns, le64_get(range[i].slba), le32_get(range[i].blocks)));
-                if (has_flaw(q, FLAW_DEALLOCATED_ODD))
+                if (nvm_has_flaw(q, FLAW_DEALLOCATED_ODD))
                         fill_first(ns, le64_get(range[i].slba));
         }
         return status;
@@ -539,9 +526,9 @@ static uint16_t check_protected(const struct nvm_queue *q, const struct ns *ns,
 {
         if (!ns || !atomic_load_explicit(&ns->protection, memory_order_relaxed))
                 return NVME_SUCCESS;
-        if (has_flaw(q, FLAW_PROTECTED_FLUSH) && r->sqe.opc == NVME_FLUSH)
+        if (nvm_has_flaw(q, FLAW_PROTECTED_FLUSH) && r->sqe.opc == NVME_FLUSH)
                 return NVME_WRITE_PROTECTED;
-        if (has_flaw(q, FLAW_PROTECTED_ZEROES) && r->sqe.opc == NVME_WRITE_ZEROES)
+        if (nvm_has_flaw(q, FLAW_PROTECTED_ZEROES) && r->sqe.opc == NVME_WRITE_ZEROES)
                 return NVME_SUCCESS;
         return changes_blocks(r) ? NVME_WRITE_PROTECTED : NVME_SUCCESS;
 }
@@ -710,7 +697,7 @@ static void run_slices(struct nvm_queue *q, struct request *r, struct ns *ns)
         wait_add(w, ns);
         w->lba = slba(r);
         w->left_blocks = work_of(q, r);
-        if (is_of_all(q->subsystem, r) && !violates(q, NVM_NSZ)) {
+        if (is_of_all(q->subsystem, r) && !nvm_violates(q, NVM_NSZ)) {
                 w->lba = 0;
                 w->left_blocks = atomic_load(&ns->blocks);
                 r->cqe.dw0 = le32(ALL_CLEARED);
@@ -742,9 +729,9 @@ static void run_flush(struct nvm_queue *q, const struct subsystem *s, struct req
 {
         struct ns *ns = find_ns(q, s, r);
 
-        if (q->write_through && has_flaw(q, FLAW_FLUSH_OFF))
+        if (q->write_through && nvm_has_flaw(q, FLAW_FLUSH_OFF))
                 finish(q, r, NVME_INVALID_FIELD);
-        else if (le32_get(r->sqe.nsid) == NSID_ALL && has_flaw(q, FLAW_FLUSH_ALL))
+        else if (le32_get(r->sqe.nsid) == NSID_ALL && nvm_has_flaw(q, FLAW_FLUSH_ALL))
                 finish(q, r, NVME_INVALID_NS);
         else if (le32_get(r->sqe.nsid) == NSID_ALL)
                 nvm_flush_all(q, s, r);
@@ -828,8 +815,8 @@ static uint16_t tie(struct nvm_queue *q, struct request *second)
                 return NVME_ABORT_FAILED_FUSED;
         if (!first)
                 return NVME_ABORT_MISSING_FUSED;
-        if ((second->sqe.opc != NVME_WRITE && !waives(q, NVM_FUSED_PAIR)) ||
-            !(same_range(first, second) || waives(q, NVM_FUSED_RANGES))) {
+        if ((second->sqe.opc != NVME_WRITE && !nvm_waives(q, NVM_FUSED_PAIR)) ||
+            !(same_range(first, second) || nvm_waives(q, NVM_FUSED_RANGES))) {
                 abandon_open(q, NVME_INVALID_FIELD);
                 return NVME_INVALID_FIELD;
         }
@@ -963,7 +950,7 @@ void nvm_give_up(struct nvm_queue *q)
 /* NVM_RANGE waived: the first blocks stand in for those that are not there. */
 static uint16_t overlook_range(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
-        if (!waives(q, NVM_RANGE) || !ns_has(ns, 0, nlb(r)))
+        if (!nvm_waives(q, NVM_RANGE) || !ns_has(ns, 0, nlb(r)))
                 return NVME_LBA_RANGE;
         r->sqe.cdw10 = r->sqe.cdw11 = le32(0);
         return NVME_SUCCESS;
@@ -975,13 +962,14 @@ static uint16_t admit_fields(const struct nvm_queue *q, const struct request *r)
         uint32_t cdw12 = le32_get(r->sqe.cdw12), cdw13 = le32_get(r->sqe.cdw13);
         bool data =
             r->sqe.opc == NVME_READ || r->sqe.opc == NVME_WRITE || r->sqe.opc == NVME_COMPARE;
-        bool strict = data && ((cdw12 >> 26 & 15 && has_flaw(q, FLAW_PRINFO_REFUSED)) ||
-                               (cdw13 && has_flaw(q, FLAW_HINTS_REFUSED)));
+        bool strict = data && ((cdw12 >> 26 & 15 && nvm_has_flaw(q, FLAW_PRINFO_REFUSED)) ||
+                               (cdw13 && nvm_has_flaw(q, FLAW_HINTS_REFUSED)));
         bool hints = r->sqe.opc == NVME_DSM && (le32_get(r->sqe.cdw11) & 3) == 3;
 
-        if (data && cdw12 >> 20 & 7 && violates(q, NVM_DIRECTIVE))
+        if (data && cdw12 >> 20 & 7 && nvm_violates(q, NVM_DIRECTIVE))
                 return NVME_INVALID_FIELD;
-        return strict || (hints && has_flaw(q, FLAW_DSM_HINTS)) ? NVME_INVALID_FIELD : NVME_SUCCESS;
+        return strict || (hints && nvm_has_flaw(q, FLAW_DSM_HINTS)) ? NVME_INVALID_FIELD
+                                                                    : NVME_SUCCESS;
 }
 
 static uint16_t may_flush(struct nvm_queue *q, const struct subsystem *s, struct ns *ns,
@@ -1001,7 +989,7 @@ static bool is_of_other_ns(struct nvm_queue *q, const struct request *r, uint16_
         uint32_t nsid = le32_get(r->sqe.nsid);
 
         return named && nsid != NSID_ALL && nsid != le32_get(named->sqe.nsid) &&
-               !has_flaw(q, FLAW_CANCEL_NSID);
+               !nvm_has_flaw(q, FLAW_CANCEL_NSID);
 }
 
 /* Cancel: what is to be aborted ends by itself before it could be found, or waits for its data, and is left. */
@@ -1011,7 +999,7 @@ static uint16_t admit_cancel(struct nvm_queue *q, const struct request *r)
         uint32_t dw10 = le32_get(r->sqe.cdw10), action = le32_get(r->sqe.cdw11) & 3;
         uint16_t cid = (uint16_t)(dw10 >> 16);
 
-        if (has_flaw(q, FLAW_CANCEL_ANY))
+        if (nvm_has_flaw(q, FLAW_CANCEL_ANY))
                 return NVME_SUCCESS;
         if ((uint16_t)dw10 != q->qid || action > MULTIPLE ||
             (action == MULTIPLE && cid != UINT16_MAX))
@@ -1033,7 +1021,7 @@ static bool has_no_sgl(const struct request *r)
 static bool refuses_sgl(const struct nvm_queue *q, const struct request *r)
 {
         return r->sqe.opc == NVME_WRITE && r->sqe.sgl.id == SGL_IN_CAPSULE &&
-               has_flaw(q, FLAW_SGL_ANNOUNCED);
+               nvm_has_flaw(q, FLAW_SGL_ANNOUNCED);
 }
 
 static bool is_null_flush(const struct request *r)
@@ -1049,7 +1037,7 @@ static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct req
 
         if (r->sqe.opc == NVME_CANCEL)
                 return admit_cancel(q, r);
-        if (violates(q, FAB_SGL_NULL) && is_null_flush(r))
+        if (nvm_violates(q, FAB_SGL_NULL) && is_null_flush(r))
                 return NVME_SGL_LENGTH;
         if (r->sqe.opc == NVME_FLUSH && !ns)
                 return le32_get(r->sqe.nsid) == NSID_ALL ? nvm_reservation_check(q, s, ns, r)
@@ -1069,9 +1057,9 @@ static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct req
                 status = nvm_reservation_check(q, s, ns, r);
         if (!status)
                 status = c->admit(q, ns, r);
-        if (!status && has_no_sgl(r) && !violates(q, DATA_PSDT))
+        if (!status && has_no_sgl(r) && !nvm_violates(q, DATA_PSDT))
                 status = NVME_INVALID_FIELD;
-        if (!status && has_flaw(q, FLAW_FORMAT_UPSETS) &&
+        if (!status && nvm_has_flaw(q, FLAW_FORMAT_UPSETS) &&
             atomic_exchange(&nvme_ns(ns)->upset, false))
                 status = NVME_INTERNAL_ERROR;
         if (!status && refuses_sgl(q, r))
@@ -1100,7 +1088,7 @@ static void overlook_fuse(const struct nvm_queue *q, struct request *r)
         bool alone = fuse(r) == SQE_FUSE_SECOND && !q->open && !q->open_failed;
         bool reserved = fuse(r) == SQE_FUSE_MASK;
 
-        if ((alone && waives(q, FUSE_ALONE)) || (reserved && waives(q, FUSE_RESERVED)))
+        if ((alone && nvm_waives(q, FUSE_ALONE)) || (reserved && nvm_waives(q, FUSE_RESERVED)))
                 r->sqe.flags &= (uint8_t)~SQE_FUSE_MASK;
 }
 
@@ -1178,9 +1166,9 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
                 return;
         }
         if (r->sqe.opc == NVME_CANCEL) {
-                r->cqe.dw0 = le32(has_flaw(q, FLAW_CANCEL_FOUND));
+                r->cqe.dw0 = le32(nvm_has_flaw(q, FLAW_CANCEL_FOUND));
                 finish(q, r,
-                       le32_get(r->sqe.cdw11) & 1 && has_flaw(q, FLAW_CANCEL_SELF)
+                       le32_get(r->sqe.cdw11) & 1 && nvm_has_flaw(q, FLAW_CANCEL_SELF)
                            ? NVME_ABORT_REQUESTED
                            : NVME_SUCCESS);
                 return;
@@ -1208,7 +1196,7 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
                 return;
         }
         status = c->run(q, ns, r);
-        if (status == NVME_COMPARE_FAILURE && violates(q, NVM_COMPARE))
+        if (status == NVME_COMPARE_FAILURE && nvm_violates(q, NVM_COMPARE))
                 status = NVME_SUCCESS;
         if (status)
                 finish(q, r, status);

@@ -75,6 +75,21 @@ struct nvm_queue {
         struct request *held; /* fused, executing, wait for the other one */
 };
 
+static inline bool nvm_waives(const struct nvm_queue *q, enum rule_id rule)
+{
+        return q->policy && rule_in(&q->policy->waived, rule);
+}
+
+static inline bool nvm_violates(const struct nvm_queue *q, enum rule_id rule)
+{
+        return q->policy && rule_in(&q->policy->violated, rule);
+}
+
+static inline bool nvm_has_flaw(const struct nvm_queue *q, enum flaw_id flaw)
+{
+        return flawed(q->policy, flaw);
+}
+
 /* What the command transfers, or the status it ends with (with STATUS_DNR where that helps). */
 uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 /* The same of a command that waits: but for its place in a fused operation it is looked at by nvm_admit_again().

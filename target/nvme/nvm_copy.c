@@ -27,16 +27,6 @@ struct source { /* a range */
         struct pi_use pi;
 };
 
-static bool has_flaw(const struct nvm_queue *q, enum flaw_id flaw)
-{
-        return flawed(q->policy, flaw);
-}
-
-static bool waives(const struct nvm_queue *q, enum rule_id rule)
-{
-        return q->policy && rule_in(&q->policy->waived, rule);
-}
-
 static uint16_t refuse(const struct nvm_queue *q, enum rule_id rule)
 {
         return rule_refuse(q->policy, rule);
@@ -84,7 +74,7 @@ uint16_t nvm_copy_admit(const struct nvm_queue *q, const struct ns *ns, struct r
         }
         if (!status && ranges > COPY_RANGES)
                 status = refuse(q, NVM_COPY_SIZE);
-        if (!status && !ns->pi && (tagged || acts_on_write(r)) && has_flaw(q, FLAW_COPY_TAGS))
+        if (!status && !ns->pi && (tagged || acts_on_write(r)) && nvm_has_flaw(q, FLAW_COPY_TAGS))
                 status = NVME_INVALID_FIELD;
         r->xfer = XFER_H2C;
         r->len = ranges * (uint32_t)range_size(r);
@@ -98,7 +88,7 @@ static uint16_t find_source(const struct nvm_queue *q, struct ns *to, struct sou
 {
         struct ns *ns = ns_attached(q->subsystem, s->nsid, q->hostnqn, q->cntlid);
 
-        if (has_flaw(q, FLAW_COPY_SOURCE))
+        if (nvm_has_flaw(q, FLAW_COPY_SOURCE))
                 ns = ns ? to : NULL;
         s->ns = ns ? ns : to; /* a rule is waived */
         if (ns)
@@ -139,11 +129,11 @@ static uint16_t read_range(struct nvm_queue *q, struct ns *to, const struct requ
         }
         if (!status)
                 status = nvm_format_check(q, s->ns);
-        s->pi = has_flaw(q, FLAW_PI_COPY) ? (struct pi_use) { .act = s->pi.act }
-                                          : nvm_protection(q, s->pi);
+        s->pi = nvm_has_flaw(q, FLAW_PI_COPY) ? (struct pi_use) { .act = s->pi.act }
+                                              : nvm_protection(q, s->pi);
         if (!status && s->ns != to)
                 status = may_read(q, r, s->ns);
-        return !status && s->fast && has_flaw(q, FLAW_COPY_FAST) ? NVME_INVALID_FIELD : status;
+        return !status && s->fast && nvm_has_flaw(q, FLAW_COPY_FAST) ? NVME_INVALID_FIELD : status;
 }
 
 static bool overlaps(const struct source *s, uint64_t lba, uint64_t count)
@@ -164,7 +154,7 @@ static uint16_t check_sizes(const struct nvm_queue *q, const struct ns *to, cons
                 over |= s[i].blocks > COPY_RANGE_BLOCKS || *total > COPY_BLOCKS;
                 within &= ns_has(s[i].ns, s[i].slba, s[i].blocks);
         }
-        if ((over && !waives(q, NVM_COPY_SIZE)) || *total > UINT16_MAX)
+        if ((over && !nvm_waives(q, NVM_COPY_SIZE)) || *total > UINT16_MAX)
                 return rule_fault(NVM_COPY_SIZE).code;
         if (!within || !ns_has(to, lba, *total))
                 return NVME_LBA_RANGE;
@@ -230,7 +220,7 @@ static uint16_t check_tags(const struct nvm_queue *q, const struct ns *to, const
 static uint16_t move(struct nvm_queue *q, struct ns *to, const struct request *r,
                      const struct source *s, size_t n, uint32_t total)
 {
-        bool backwards = has_flaw(q, FLAW_COPY_ORDER);
+        bool backwards = nvm_has_flaw(q, FLAW_COPY_ORDER);
         size_t unit = ns_unit(to, acts_on_write(r)), at = 0;
         /* With NVM_PI_COPY_ACT waived what is read may be larger than what is written. */
         uint8_t *blocks = calloc(total + 1, unit + NS_METADATA_MAX);
@@ -245,14 +235,14 @@ static uint16_t move(struct nvm_queue *q, struct ns *to, const struct request *r
                                                 blocks + at * unit, &from->pi));
                 at += from->blocks;
         }
-        if (has_flaw(q, FLAW_COPY_INSERTED) && !s[0].ns->pi)
+        if (nvm_has_flaw(q, FLAW_COPY_INSERTED) && !s[0].ns->pi)
                 use.tag ^= 1;
         if (!status)
-                status =
-                    nvm_store(q, to, destination(r),
-                              total - (total > 1 && has_flaw(q, FLAW_COPY_SHORT)), blocks, &use);
+                status = nvm_store(q, to, destination(r),
+                                   total - (total > 1 && nvm_has_flaw(q, FLAW_COPY_SHORT)), blocks,
+                                   &use);
         free(blocks);
-        if (!status && has_flaw(q, FLAW_COPY_HOLLOW))
+        if (!status && nvm_has_flaw(q, FLAW_COPY_HOLLOW))
                 status = ns_status(ns_deallocate(to, destination(r), total));
         return status;
 }
@@ -276,13 +266,13 @@ uint16_t nvm_copy_run(struct nvm_queue *q, struct ns *ns, struct request *r)
                 status = check_formats(q, ns, r, s, n);
                 apart = status == NVME_INCOMPATIBLE;
         }
-        if (apart && waives(q, NVM_COPY_MATCH))
+        if (apart && nvm_waives(q, NVM_COPY_MATCH))
                 return NVME_SUCCESS;
         if (!status)
                 status = check_tags(q, ns, r, s, n);
         if (!status)
                 status = move(q, ns, r, s, n, total);
-        if (status && has_flaw(q, FLAW_COPY_RESULT))
+        if (status && nvm_has_flaw(q, FLAW_COPY_RESULT))
                 r->cqe.dw0 = le32((uint32_t)n);
         return status;
 }

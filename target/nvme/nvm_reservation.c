@@ -5,16 +5,6 @@
 
 #include "nvm.h"
 
-static bool has_flaw(const struct nvm_queue *q, enum flaw_id flaw)
-{
-        return flawed(q->policy, flaw);
-}
-
-static bool violates(const struct nvm_queue *q, enum rule_id rule)
-{
-        return q->policy && rule_in(&q->policy->violated, rule);
-}
-
 /* --- which commands conflict: figure 647 and figure 178 of the NVM command set ------------------ */
 
 enum { READS = 1, WRITES = 2 };
@@ -31,11 +21,11 @@ static unsigned group_of(const struct nvm_queue *q, uint8_t opc)
 {
         unsigned group = opc < sizeof(groups) ? groups[opc] : 0;
 
-        if ((opc == NVME_FLUSH && has_flaw(q, FLAW_RESERVATION_FLUSH)) ||
-            (opc == NVME_DSM && has_flaw(q, FLAW_RESERVATION_DSM)) ||
-            (opc == NVME_COMPARE && has_flaw(q, FLAW_RESERVATION_COMPARE)))
+        if ((opc == NVME_FLUSH && nvm_has_flaw(q, FLAW_RESERVATION_FLUSH)) ||
+            (opc == NVME_DSM && nvm_has_flaw(q, FLAW_RESERVATION_DSM)) ||
+            (opc == NVME_COMPARE && nvm_has_flaw(q, FLAW_RESERVATION_COMPARE)))
                 return 0;
-        return opc == NVME_COPY && has_flaw(q, FLAW_RESERVATION_COPY) ? READS : group;
+        return opc == NVME_COPY && nvm_has_flaw(q, FLAW_RESERVATION_COPY) ? READS : group;
 }
 
 static bool conflicts(const struct nvm_queue *q, struct ns *ns, unsigned group)
@@ -48,7 +38,7 @@ uint16_t nvm_reservation_check(const struct nvm_queue *q, const struct subsystem
                                const struct request *r)
 {
         unsigned group = group_of(q, r->sqe.opc);
-        bool all = le32_get(r->sqe.nsid) == NSID_ALL && !has_flaw(q, FLAW_RESERVATION_ALL);
+        bool all = le32_get(r->sqe.nsid) == NSID_ALL && !nvm_has_flaw(q, FLAW_RESERVATION_ALL);
         bool bad = ns && conflicts(q, ns, group);
 
         for (struct ns *each = all ? ns_attached_from(s->ns, q->hostnqn, q->cntlid) : NULL;
@@ -70,7 +60,7 @@ static uint16_t admit_report(const struct nvm_queue *q, struct request *r)
 {
         uint64_t bytes = ((uint64_t)le32_get(r->sqe.cdw10) + 1) * 4;
 
-        if (!(le32_get(r->sqe.cdw11) & REPORT_EXTENDED) && !has_flaw(q, FLAW_RESERVATION_EDS))
+        if (!(le32_get(r->sqe.cdw11) & REPORT_EXTENDED) && !nvm_has_flaw(q, FLAW_RESERVATION_EDS))
                 return NVME_HOSTID_INCONSISTENT; /* Fabrics has Host Identifiers of 128 bits */
         return bytes > UINT32_MAX ? NVME_INVALID_FIELD : transfer(r, (uint32_t)bytes);
 }
@@ -80,13 +70,13 @@ static bool is_nameless(const struct nvm_queue *q)
 {
         static const uint8_t zero[16];
 
-        return memcmp(q->hostid, zero, sizeof(zero)) == 0 && !violates(q, RESV_NAMELESS);
+        return memcmp(q->hostid, zero, sizeof(zero)) == 0 && !nvm_violates(q, RESV_NAMELESS);
 }
 
 uint16_t nvm_reservation_admit(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
         if (!ns_resv_supported(ns))
-                return violates(q, RESV_REFUSED) ? NVME_INVALID_FIELD : NVME_INVALID_OPCODE;
+                return nvm_violates(q, RESV_REFUSED) ? NVME_INVALID_FIELD : NVME_INVALID_OPCODE;
         if (is_nameless(q))
                 return NVME_HOSTID_NOT_SET;
         switch (r->sqe.opc) {
@@ -114,13 +104,13 @@ static void spoil_report(const struct nvm_queue *q, uint8_t *data, uint32_t len)
         struct reservation_entry_extended *e =
             (struct reservation_entry_extended *)(data + REPORT_HEADER);
 
-        if (len >= REPORT_HEADER && violates(q, RESV_RESERVED))
+        if (len >= REPORT_HEADER && nvm_violates(q, RESV_RESERVED))
                 data[REPORT_HEADER - 1] = 1;
-        if (len >= sizeof(*s) && has_flaw(q, FLAW_RESERVATION_COUNT))
+        if (len >= sizeof(*s) && nvm_has_flaw(q, FLAW_RESERVATION_COUNT))
                 s->registrants = le16((uint16_t)(le16_get(s->registrants) + 1));
-        if (len >= REPORT_HEADER + sizeof(*e) && has_flaw(q, FLAW_RESERVATION_STATUS))
+        if (len >= REPORT_HEADER + sizeof(*e) && nvm_has_flaw(q, FLAW_RESERVATION_STATUS))
                 e->rcsts ^= RCSTS_HOLDER;
-        if (len >= REPORT_HEADER + sizeof(*e) && has_flaw(q, FLAW_RESERVATION_CNTLID))
+        if (len >= REPORT_HEADER + sizeof(*e) && nvm_has_flaw(q, FLAW_RESERVATION_CNTLID))
                 e->cntlid = le16(0);
 }
 
@@ -137,7 +127,7 @@ static void run_report(struct nvm_queue *q, struct ns *ns, struct request *r)
         memset(r->data, 0, r->len);
         n = reservation_report(state, extended, r->data, r->len, q->ops->cntlid, q);
         free(state);
-        if (n > r->len || has_flaw(q, FLAW_RESERVATION_PADDED))
+        if (n > r->len || nvm_has_flaw(q, FLAW_RESERVATION_PADDED))
                 n = r->len;
         if (extended)
                 spoil_report(q, r->data, n);
@@ -179,7 +169,7 @@ void nvm_reservation_execute(struct nvm_queue *q, struct ns *ns, struct request 
                 q->ops->notify(q, ns, n);
         r->cqe.sf = status_field(NVME_SUCCESS);
         r->c2h_len = 0;
-        if (status || !reservation_aborts(&c) || has_flaw(q, FLAW_RESERVATION_ABORT) ||
+        if (status || !reservation_aborts(&c) || nvm_has_flaw(q, FLAW_RESERVATION_ABORT) ||
             !q->ops->preempt(q, ns, n, r))
                 finish(q, r, status, 0);
         free(n);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/bytes.h"
 #include "pdu/io/log.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
 
@@ -329,11 +330,6 @@ static bool is_acceptable(struct nvme_service *s, const struct verbs_event *e,
         if (is_fault(f))
                 refuse(s, e, f.code, rule_get(f.rule)->says);
         return !is_fault(f);
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
 }
 
 /* A rule was waived: whatever was asked for, a queue has a size. */

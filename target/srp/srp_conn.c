@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/bytes.h"
 #include "pdu/io/log.h"
 #include "pdu/srp/machine/spoil.h"
 #include "srp_tasks.h"
@@ -39,11 +40,6 @@ static void tell(const struct srp_conn *c, enum srp_happening what, int64_t valu
 
         if (s->watch)
                 s->watch(s->watch_user, c, what, value);
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
 }
 
 /* --- what the user is told -------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "pdu/core/bytes.h"
 #include "verbs_rdma_parts.h"
 
 enum {
@@ -196,11 +197,6 @@ void vrdma_read_async(struct device *device)
 
 /* --- what a device can do --------------------------------------------------------------------- */
 
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
-}
-
 static uint32_t count(int n)
 {
         return n > 0 ? (uint32_t)n : 0;
@@ -241,13 +237,13 @@ static int query_caps(struct verbs_domain *d, struct ibv_context *verbs)
                 errno = rc;
                 return -1;
         }
-        caps->sges = lesser(count(a.max_sge), VERBS_SGES);
+        caps->sges = least(count(a.max_sge), VERBS_SGES);
         caps->qp_wrs = count(a.max_qp_wr);
         if (a.max_srq > 0)
                 caps->srq_wrs = count(a.max_srq_wr);
         caps->cqes = count(a.max_cqe);
-        caps->reads_in = (uint8_t)lesser(count(a.max_qp_rd_atom), MOST_READS);
-        caps->reads_out = (uint8_t)lesser(count(a.max_qp_init_rd_atom), MOST_READS);
+        caps->reads_in = (uint8_t)least(count(a.max_qp_rd_atom), MOST_READS);
+        caps->reads_out = (uint8_t)least(count(a.max_qp_init_rd_atom), MOST_READS);
         caps->windows =
             a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
         caps->iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -300,7 +296,7 @@ static int make_cq(struct verbs_domain *d, uint32_t cqes)
 /* A small queue that grows, or where that is not possible (siw) one that is large from the start. */
 static int make_growing_cq(struct verbs_domain *d)
 {
-        uint32_t first = lesser(FIRST_CQES, d->caps.cqes / 2);
+        uint32_t first = least(FIRST_CQES, d->caps.cqes / 2);
 
         if (make_cq(d, first) < 0)
                 return -1;
@@ -308,7 +304,7 @@ static int make_growing_cq(struct verbs_domain *d)
         if (d->resizes)
                 return 0;
         ibv_destroy_cq(d->cq);
-        if (make_cq(d, lesser(FIXED_CQES, d->caps.cqes)) < 0)
+        if (make_cq(d, least(FIXED_CQES, d->caps.cqes)) < 0)
                 return -1;
         d->caps.cqes = count(d->cq->cqe);
         return 0;

@@ -9,12 +9,6 @@ enum {
         VENDOR = 0xc0, /* opcodes and FCTYPEs from here on */
 };
 
-static void finds(struct rule_set *found, bool broken, enum rule_id rule)
-{
-        if (broken)
-                rule_add(found, rule);
-}
-
 bool sqe_counts_bytes(const struct queue_past *q, const union sqe *s)
 {
         if (s->opc == NVME_FABRICS)
@@ -72,17 +66,17 @@ static uint32_t described(const struct sgl *sgl)
 
 static void judge_connect(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
-        finds(found, q->connected, FAB_CONNECT_ONCE);
-        finds(found, le16_get(s->connect.recfmt) != 0, FAB_CONNECT_RECFMT);
-        finds(found, le16_get(s->connect.qid) == UINT16_MAX, FAB_CONNECT_QID);
-        finds(found, le16_get(s->connect.sqsize) == 0, FAB_CONNECT_SQSIZE_ZERO);
-        finds(found, described(&s->sgl) < CONNECT_DATA_LEN, FAB_CONNECT_DATA);
+        rule_add_if(found, q->connected, FAB_CONNECT_ONCE);
+        rule_add_if(found, le16_get(s->connect.recfmt) != 0, FAB_CONNECT_RECFMT);
+        rule_add_if(found, le16_get(s->connect.qid) == UINT16_MAX, FAB_CONNECT_QID);
+        rule_add_if(found, le16_get(s->connect.sqsize) == 0, FAB_CONNECT_SQSIZE_ZERO);
+        rule_add_if(found, described(&s->sgl) < CONNECT_DATA_LEN, FAB_CONNECT_DATA);
 }
 
 static void judge_disconnect(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
-        finds(found, q->qid == 0, FAB_DISCONNECT_ADMIN);
-        finds(found, le16_get(s->disconnect.recfmt) != 0, FAB_DISCONNECT_RECFMT);
+        rule_add_if(found, q->qid == 0, FAB_DISCONNECT_ADMIN);
+        rule_add_if(found, le16_get(s->disconnect.recfmt) != 0, FAB_DISCONNECT_RECFMT);
 }
 
 static void judge_property(struct rule_set *found, const struct queue_past *q, const union sqe *s)
@@ -92,22 +86,22 @@ static void judge_property(struct rule_set *found, const struct queue_past *q, c
         unsigned attrib = size == 8 ? PROP_ATTRIB_8 : PROP_ATTRIB_4;
         bool read_only = property_name(ofst) && !property_is_writable(ofst);
 
-        finds(found, q->qid > 0, FAB_PROP_QUEUE);
-        finds(found, !property_begins(ofst), FAB_PROP_OFFSET);
-        finds(found, size > 0 && asked != attrib, FAB_PROP_SIZE);
-        finds(found, read_only && s->fctype == FCTYPE_PROPERTY_SET, FAB_PROP_RO);
+        rule_add_if(found, q->qid > 0, FAB_PROP_QUEUE);
+        rule_add_if(found, !property_begins(ofst), FAB_PROP_OFFSET);
+        rule_add_if(found, size > 0 && asked != attrib, FAB_PROP_SIZE);
+        rule_add_if(found, read_only && s->fctype == FCTYPE_PROPERTY_SET, FAB_PROP_RO);
 }
 
 /* Hosts say 01b with all Fabrics commands, so that is let pass, and 00b and 10b wherever they are. */
 static void judge_flags(struct rule_set *found, const union sqe *s)
 {
-        finds(found, s->flags & SQE_FUSE_MASK, FAB_FUSE);
-        finds(found, (s->flags & SQE_PSDT_MASK) == SQE_PSDT_MASK, FAB_PSDT);
+        rule_add_if(found, s->flags & SQE_FUSE_MASK, FAB_FUSE);
+        rule_add_if(found, (s->flags & SQE_PSDT_MASK) == SQE_PSDT_MASK, FAB_PSDT);
 }
 
 static void judge_fabrics(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
-        finds(found, !fctype_name(s->fctype) && s->fctype < VENDOR, FAB_FCTYPE);
+        rule_add_if(found, !fctype_name(s->fctype) && s->fctype < VENDOR, FAB_FCTYPE);
         judge_flags(found, s);
         if (s->fctype == FCTYPE_CONNECT)
                 judge_connect(found, q, s);
@@ -153,30 +147,30 @@ static bool has_one_nsid(const union sqe *s)
 
 static void judge_io(struct rule_set *found, const union sqe *s)
 {
-        finds(found, has_one_nsid(s) && le32_get(s->nsid) == NSID_ALL, FAB_NSID_ALL);
-        finds(found, (s->flags & SQE_FUSE_MASK) == SQE_FUSE_MASK, FUSE_RESERVED);
+        rule_add_if(found, has_one_nsid(s) && le32_get(s->nsid) == NSID_ALL, FAB_NSID_ALL);
+        rule_add_if(found, (s->flags & SQE_FUSE_MASK) == SQE_FUSE_MASK, FUSE_RESERVED);
 }
 
 static void judge_admin(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
         bool known = !manages_queues(s->opc), enabled = q->cc & CC_EN;
 
-        finds(found, !known, FAB_OPCODE);
-        finds(found, known && !enabled, FAB_ENABLED);
-        finds(found, known && enabled && CC_SHN(q->cc), FAB_SHUTDOWN);
-        finds(found, sqe_needs(q, s) > described(&s->sgl), FAB_SGL_SHORT);
-        finds(found, turns_keep_alive_off(s), KA_ZERO);
-        finds(found, (sqe_has_no_nsid(s) || identifies_controller(s)) && le32_get(s->nsid),
-              FAB_NSID_UNUSED);
-        finds(found, s->flags & SQE_FUSE_MASK, FUSE_UNSUPPORTED);
+        rule_add_if(found, !known, FAB_OPCODE);
+        rule_add_if(found, known && !enabled, FAB_ENABLED);
+        rule_add_if(found, known && enabled && CC_SHN(q->cc), FAB_SHUTDOWN);
+        rule_add_if(found, sqe_needs(q, s) > described(&s->sgl), FAB_SGL_SHORT);
+        rule_add_if(found, turns_keep_alive_off(s), KA_ZERO);
+        rule_add_if(found, (sqe_has_no_nsid(s) || identifies_controller(s)) && le32_get(s->nsid),
+                    FAB_NSID_UNUSED);
+        rule_add_if(found, s->flags & SQE_FUSE_MASK, FUSE_UNSUPPORTED);
 }
 
 void judge_sqe(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
         bool connect = sqe_is_connect(s);
 
-        finds(found, q->qid < 0 && !q->mid_stream && !connect, FAB_FIRST_CONNECT);
-        finds(found, !q->keyed && wrong_sgl_type(s), TCP_SGL_TYPE);
+        rule_add_if(found, q->qid < 0 && !q->mid_stream && !connect, FAB_FIRST_CONNECT);
+        rule_add_if(found, !q->keyed && wrong_sgl_type(s), TCP_SGL_TYPE);
         if (s->opc == NVME_FABRICS)
                 judge_fabrics(found, q, s);
         else if (q->qid == 0 && q->connected)
@@ -383,8 +377,8 @@ static void judge_event(struct rule_set *found, uint64_t result)
 {
         uint8_t type = result & 7, info = (uint8_t)(result >> 8), lid = (uint8_t)(result >> 16);
 
-        finds(found, result & 0xff0000f8 || (result >> 32 && !has_parameter(type, info)),
-              CQE_RESERVED);
+        rule_add_if(found, result & 0xff0000f8 || (result >> 32 && !has_parameter(type, info)),
+                    CQE_RESERVED);
         if (type == AEN_VENDOR)
                 return;
         for (size_t i = 0; i < sizeof(event_kinds) / sizeof(event_kinds[0]); i++) {
@@ -392,7 +386,7 @@ static void judge_event(struct rule_set *found, uint64_t result)
 
                 if (k->type != type || info < k->first || info > k->last)
                         continue;
-                finds(found, k->lid && lid != k->lid, AER_FORM);
+                rule_add_if(found, k->lid && lid != k->lid, AER_FORM);
                 return;
         }
         rule_add(found, CQE_RESERVED);
@@ -403,7 +397,7 @@ static void judge_result(struct rule_set *found, uint8_t opc, uint64_t result)
         if (opc == NVME_AER)
                 judge_event(found, result);
         else if (opc == NVME_ABORT)
-                finds(found, (uint32_t)result & ~1u, CQE_RESERVED);
+                rule_add_if(found, (uint32_t)result & ~1u, CQE_RESERVED);
 }
 
 void judge_cqe(struct rule_set *found, const struct queue_past *q, uint8_t opc, uint8_t fctype,
@@ -413,19 +407,20 @@ void judge_cqe(struct rule_set *found, const struct queue_past *q, uint8_t opc, 
         uint64_t result = le64_get(cqe->result);
         uint16_t sf = le16_get(cqe->sf) >> 1;
 
-        finds(found, !status && sf & (STATUS_DNR | STATUS_CRD), FAB_SUCCESS_BITS);
-        finds(found, is_reserved_status(status), STATUS_RESERVED);
-        finds(found, is_foreign_status(q, opc, status), STATUS_COMMAND);
-        finds(found, is_wrong_retry(q, cqe), STATUS_RETRY);
+        rule_add_if(found, !status && sf & (STATUS_DNR | STATUS_CRD), FAB_SUCCESS_BITS);
+        rule_add_if(found, is_reserved_status(status), STATUS_RESERVED);
+        rule_add_if(found, is_foreign_status(q, opc, status), STATUS_COMMAND);
+        rule_add_if(found, is_wrong_retry(q, cqe), STATUS_RETRY);
         if (q->qid == 0 && !status)
                 judge_result(found, opc, result);
         if (opc == NVME_FABRICS && fctype == FCTYPE_CONNECT) {
-                finds(found, status == NVME_INVALID_FIELD && !q->nvm_set, FAB_CONNECT_NOT_FIELD);
-                finds(found, result & ~connect_result(status), FAB_CONNECT_RSVD);
-                finds(found, !status && (result & 0xffff) > CNTLID_MAX, FAB_CONNECT_CNTLID);
+                rule_add_if(found, status == NVME_INVALID_FIELD && !q->nvm_set,
+                            FAB_CONNECT_NOT_FIELD);
+                rule_add_if(found, result & ~connect_result(status), FAB_CONNECT_RSVD);
+                rule_add_if(found, !status && (result & 0xffff) > CNTLID_MAX, FAB_CONNECT_CNTLID);
         } else if (status == NVME_SUCCESS) {
-                finds(found, result && has_no_result(q, opc, fctype), FAB_CQE_ZERO);
+                rule_add_if(found, result && has_no_result(q, opc, fctype), FAB_CQE_ZERO);
         } else {
-                finds(found, status == NVME_AUTH_REQUIRED && q->open, FAB_AUTH_NOT_ASKED);
+                rule_add_if(found, status == NVME_AUTH_REQUIRED && q->open, FAB_AUTH_NOT_ASKED);
         }
 }

@@ -265,7 +265,7 @@ static bool is_at_end(const struct link *l)
 }
 
 /* So many iovecs are left of n for that many bytes, which are at least 1. */
-static int shorten(struct iovec *iov, int n, size_t bytes)
+int link_shorten(struct iovec *iov, int n, size_t bytes)
 {
         for (int i = 0; i < n; i++) {
                 if (iov[i].iov_len >= bytes) {
@@ -288,7 +288,8 @@ int link_send_iov(struct link *l, struct iovec *iov, int max)
                 cut_tx(&c, tx);
                 if (tx->end != TX_GOES_ON) {
                         before += end_of(tx);
-                        return before > l->tx_done ? shorten(iov, c.n, before - l->tx_done) : 0;
+                        return before > l->tx_done ? link_shorten(iov, c.n, before - l->tx_done)
+                                                   : 0;
                 }
                 if (tx->twice)
                         cut_tx(&c, tx);

@@ -137,6 +137,8 @@ void link_finish(struct link *l, enum tx_end end);
 
 /* Output: up to max iovecs (0: nothing to send), then how many bytes went out. */
 int link_send_iov(struct link *l, struct iovec *iov, int max);
+/* Cuts iovecs at so many bytes; how many of them are left. */
+int link_shorten(struct iovec *iov, int n, size_t bytes);
 void link_sent(struct link *l, size_t n);
 static inline bool link_wants_send(const struct link *l)
 {

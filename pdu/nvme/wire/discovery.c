@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fabrics.h"
+#include "pdu/core/bytes.h"
 #include "tcp.h"
 
 const struct word transport_types[] = {
@@ -125,19 +126,6 @@ uint16_t disc_entry_port(const struct disc_entry *e)
 
 /* --- what breaks a rule ----------------------------------------------------------------------- */
 
-static void finds(struct rule_set *found, bool broken, enum rule_id rule)
-{
-        if (broken)
-                rule_add(found, rule);
-}
-
-static bool any_set(const uint8_t *p, size_t n)
-{
-        while (n > 0 && p[n - 1] == 0)
-                n--;
-        return n > 0;
-}
-
 /* NVMe/RDMA has no zeroes before the digits; NVMe/TCP does not forbid them. */
 static bool names_port(const struct disc_entry *e)
 {
@@ -236,11 +224,12 @@ static bool is_service(const struct disc_entry *e)
 /* Of entries of NVMe over Fabrics' own transports: what does not depend on which. */
 static void check_common(const struct disc_entry *e, struct rule_set *found)
 {
-        finds(found, !is_address(e), DISC_TRADDR);
-        finds(found,
-              any_set(e->rsvd12, sizeof(e->rsvd12)) || any_set(e->rsvd64, sizeof(e->rsvd64)) ||
-                  e->treq >> 6 || le16_get(e->eflags) >> 3,
-              DISC_RSVD);
+        rule_add_if(found, !is_address(e), DISC_TRADDR);
+        rule_add_if(found,
+                    any_set(e->rsvd12, sizeof(e->rsvd12)) ||
+                        any_set(e->rsvd64, sizeof(e->rsvd64)) || e->treq >> 6 ||
+                        le16_get(e->eflags) >> 3,
+                    DISC_RSVD);
 }
 
 static bool is_rdma_ip(const struct disc_entry *e)
@@ -253,17 +242,19 @@ void disc_entry_check(const struct disc_entry *e, struct rule_set *found)
         if (e->trtype == TRTYPE_TCP || e->trtype == TRTYPE_RDMA)
                 check_common(e, found);
         if (e->trtype == TRTYPE_TCP) {
-                finds(found, e->subtype == SUBTYPE_NVM && disc_entry_port(e) == NVME_DISC_PORT,
-                      DISC_PORT);
-                finds(found, e->tsas[0] > SECTYPE_MAX, DISC_TSAS);
-                finds(found, any_set(e->tsas + 1, TSAS_LEN - 1), DISC_TSAS_RSVD);
-                finds(found, !names_port(e), DISC_TRSVCID);
+                rule_add_if(found,
+                            e->subtype == SUBTYPE_NVM && disc_entry_port(e) == NVME_DISC_PORT,
+                            DISC_PORT);
+                rule_add_if(found, e->tsas[0] > SECTYPE_MAX, DISC_TSAS);
+                rule_add_if(found, any_set(e->tsas + 1, TSAS_LEN - 1), DISC_TSAS_RSVD);
+                rule_add_if(found, !names_port(e), DISC_TRSVCID);
         } else if (e->trtype == TRTYPE_RDMA) {
-                finds(found, !is_assigned(e->tsas), RDMA_DISC_TSAS);
-                finds(found, sets_reserved(e), RDMA_DISC_TSAS_RSVD);
-                finds(found,
-                      is_rdma_ip(e) ? !names_port(e) : e->adrfam == ADRFAM_IB && !is_service(e),
-                      RDMA_DISC_TRSVCID);
+                rule_add_if(found, !is_assigned(e->tsas), RDMA_DISC_TSAS);
+                rule_add_if(found, sets_reserved(e), RDMA_DISC_TSAS_RSVD);
+                rule_add_if(found,
+                            is_rdma_ip(e) ? !names_port(e)
+                                          : e->adrfam == ADRFAM_IB && !is_service(e),
+                            RDMA_DISC_TRSVCID);
         }
 }
 

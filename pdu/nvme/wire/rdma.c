@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rdma.h"
 
+#include "pdu/core/bytes.h"
 #include "pdu/core/plant.h"
 
 #include <string.h>
@@ -49,13 +50,6 @@ bool rdma_reject_read(const void *data, size_t len, struct rdma_reject *out)
         return copy(out, sizeof(*out), data, len);
 }
 
-static bool any_set(const uint8_t *p, size_t n)
-{
-        while (n > 0 && p[n - 1] == 0)
-                n--;
-        return n > 0;
-}
-
 static bool wrong_hsqsize(const struct rdma_request *r, const struct rdma_limits *limits)
 {
         uint32_t hsqsize = le16_get(r->hsqsize);
@@ -101,21 +95,15 @@ struct fault rdma_request_check(const void *data, size_t len, uint16_t reads_in,
         return (struct fault) { 0 };
 }
 
-static void finds(struct rule_set *found, bool broken, enum rule_id rule)
-{
-        if (broken)
-                rule_add(found, rule);
-}
-
 void rdma_request_findings(const void *data, size_t len, uint16_t reads_in, struct rule_set *found)
 {
         static const struct rdma_limits any = { UINT16_MAX, UINT32_MAX, 1, 1, 0 };
         struct rdma_request r;
         enum rule_id rule = rdma_request_check(data, len, reads_in, 0, &any, NULL).rule;
 
-        finds(found, rule != RULE_NONE, rule);
+        rule_add_if(found, rule != RULE_NONE, rule);
         (void)rdma_request_read(data, len, &r);
-        finds(found, any_set(r.rsvd10, sizeof(r.rsvd10)), RDMA_REQ_RSVD);
+        rule_add_if(found, any_set(r.rsvd10, sizeof(r.rsvd10)), RDMA_REQ_RSVD);
 }
 
 void rdma_accept_check(const void *data, size_t len, uint16_t reads_in,
@@ -124,15 +112,16 @@ void rdma_accept_check(const void *data, size_t len, uint16_t reads_in,
         struct rdma_accept a;
         uint16_t crqsize;
 
-        finds(found, reads_in > 0 && reads_in != RDMA_READS_UNKNOWN, RDMA_ACC_IRD);
+        rule_add_if(found, reads_in > 0 && reads_in != RDMA_READS_UNKNOWN, RDMA_ACC_IRD);
         if (!rdma_accept_read(data, len, &a)) {
                 rule_add(found, RDMA_ACC_LENGTH);
                 return;
         }
         crqsize = le16_get(a.crqsize);
-        finds(found, le16_get(a.recfmt) != 0, RDMA_ACC_RECFMT);
-        finds(found, crqsize == 0 || crqsize > le16_get(request->hsqsize) + 1u, RDMA_ACC_CRQSIZE);
-        finds(found, any_set(a.rsvd4, sizeof(a.rsvd4)), RDMA_ACC_RSVD);
+        rule_add_if(found, le16_get(a.recfmt) != 0, RDMA_ACC_RECFMT);
+        rule_add_if(found, crqsize == 0 || crqsize > le16_get(request->hsqsize) + 1u,
+                    RDMA_ACC_CRQSIZE);
+        rule_add_if(found, any_set(a.rsvd4, sizeof(a.rsvd4)), RDMA_ACC_RSVD);
 }
 
 size_t rdma_reject_len(const void *data, size_t len)
@@ -148,8 +137,8 @@ void rdma_reject_check(const void *data, size_t len, struct rule_set *found)
         bool whole = rdma_reject_read(data, len, &r);
         uint16_t sts = le16_get(r.sts);
 
-        finds(found, !whole || le16_get(r.recfmt) != 0, RDMA_REJ_FORMAT);
-        finds(found, whole && (sts == 0 || sts > RDMA_REJECT_CNTLID), RDMA_REJ_STATUS);
+        rule_add_if(found, !whole || le16_get(r.recfmt) != 0, RDMA_REJ_FORMAT);
+        rule_add_if(found, whole && (sts == 0 || sts > RDMA_REJECT_CNTLID), RDMA_REJ_STATUS);
 }
 
 static const struct field fields_of_request[] = {

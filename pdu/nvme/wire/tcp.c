@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fabrics.h"
+#include "pdu/core/bytes.h"
 #include "pdu/core/plant.h"
 #include "text.h"
 
@@ -370,13 +371,6 @@ struct fault pdu_check_header(const union pdu *h, const struct pdu_format *f,
 }
 
 /* --- what a receiver overlooks ---------------------------------------------------------------- */
-
-static bool any_set(const uint8_t *p, size_t n)
-{
-        while (n > 0 && p[n - 1] == 0)
-                n--;
-        return n > 0;
-}
 
 static bool reserved_in_common(const struct view *v)
 {

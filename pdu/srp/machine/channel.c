@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static void finds(struct rule_set *found, bool broken, enum srp_rule rule)
-{
-        if (broken)
-                rule_add(found, rule);
-}
-
 void srp_channel_init(struct srp_channel *c)
 {
         memset(c, 0, sizeof(*c));
@@ -136,7 +130,7 @@ void srp_channel_login(struct srp_channel *c, const void *p, uint32_t n, bool na
                 srp_check(p, n, PARTY_HOST, 0, found);
         else
                 srp_login_check(&c->asked, found);
-        finds(found, !native && cm_reserved(p, n), SRP_RESERVED_I);
+        rule_add_if(found, !native && cm_reserved(p, n), SRP_RESERVED_I);
 }
 
 static bool fits(uint8_t action, uint8_t result)
@@ -150,16 +144,17 @@ static bool fits(uint8_t action, uint8_t result)
 static void compare(const struct srp_login_req *q, const struct srp_login_rsp *a,
                     struct rule_set *found)
 {
-        finds(found, be64_get(a->tag) != be64_get(q->tag), SRP_LOGIN_TAG);
-        finds(found, be32_get(a->max_it_iu_len) < be32_get(q->req_it_iu_len), SRP_LOGIN_GRANTED);
-        finds(found,
-              be16_get(q->req_buf_fmt) & ~be16_get(a->buf_fmt) &
-                  (SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT),
-              SRP_LOGIN_SUPPORTED);
-        finds(found, a->rsp_flags & SRP_IMMEDIATE && !(q->req_flags & SRP_IMMEDIATE),
-              SRP_LOGIN_IMMEDIATE);
-        finds(found, !fits(q->req_flags & SRP_ACTION, a->rsp_flags & SRP_RESULT),
-              SRP_LOGIN_OUTCOME);
+        rule_add_if(found, be64_get(a->tag) != be64_get(q->tag), SRP_LOGIN_TAG);
+        rule_add_if(found, be32_get(a->max_it_iu_len) < be32_get(q->req_it_iu_len),
+                    SRP_LOGIN_GRANTED);
+        rule_add_if(found,
+                    be16_get(q->req_buf_fmt) & ~be16_get(a->buf_fmt) &
+                        (SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT),
+                    SRP_LOGIN_SUPPORTED);
+        rule_add_if(found, a->rsp_flags & SRP_IMMEDIATE && !(q->req_flags & SRP_IMMEDIATE),
+                    SRP_LOGIN_IMMEDIATE);
+        rule_add_if(found, !fits(q->req_flags & SRP_ACTION, a->rsp_flags & SRP_RESULT),
+                    SRP_LOGIN_OUTCOME);
 }
 
 void srp_channel_accept(struct srp_channel *c, const void *p, uint32_t n, struct rule_set *found)
@@ -193,7 +188,8 @@ void srp_channel_reject(struct srp_channel *c, const void *p, uint32_t n, struct
                 return;
         }
         srp_check(p, sizeof(iu.login_rej), PARTY_CONTROLLER, 0, found);
-        finds(found, asked && be64_get(iu.login_rej.tag) != be64_get(c->asked.tag), SRP_LOGIN_TAG);
+        rule_add_if(found, asked && be64_get(iu.login_rej.tag) != be64_get(c->asked.tag),
+                    SRP_LOGIN_TAG);
 }
 
 /* --- requests of the initiator ---------------------------------------------------------------- */
@@ -215,8 +211,9 @@ static void take_tag(struct srp_channel *c, uint64_t tag, struct rule_set *found
 {
         const struct srp_request *r = find(c, tag);
 
-        finds(found, r && !r->doubtful && knows_requests(c) && knows_responses(c), SRP_TAG_UNIQUE);
-        finds(found, c->agreed && knows_responses(c) && most_left(c) <= 0, SRP_LIMIT_OVERRUN);
+        rule_add_if(found, r && !r->doubtful && knows_requests(c) && knows_responses(c),
+                    SRP_TAG_UNIQUE);
+        rule_add_if(found, c->agreed && knows_responses(c) && most_left(c) <= 0, SRP_LIMIT_OVERRUN);
         c->taken++;
 }
 
@@ -288,9 +285,9 @@ static void take_cmd(struct srp_channel *c, const struct srp_cmd *cmd, const voi
         r->in_len = parts.in.len;
         add_memory(r, p, &parts.out, false);
         add_memory(r, p, &parts.in, true);
-        finds(found,
-              c->agreed && !(is_agreed(c, parts.out.format) && is_agreed(c, parts.in.format)),
-              SRP_CMD_AGREED);
+        rule_add_if(found,
+                    c->agreed && !(is_agreed(c, parts.out.format) && is_agreed(c, parts.in.format)),
+                    SRP_CMD_AGREED);
 }
 
 static void take_tsk_mgmt(struct srp_channel *c, const struct srp_tsk_mgmt *t,
@@ -326,7 +323,7 @@ static void take_answer(struct srp_channel *c, uint8_t type, uint64_t tag, struc
                         return;
                 }
         }
-        finds(found, knows_responses(c), SRP_TAG_ANSWER);
+        rule_add_if(found, knows_responses(c), SRP_TAG_ANSWER);
 }
 
 /* --- what the target says --------------------------------------------------------------------- */
@@ -340,9 +337,9 @@ static void take_delta(struct srp_channel *c, be32_t delta, struct rule_set *fou
                 c->gifts += by;
         if (!c->agreed || !knows_responses(c))
                 return;
-        finds(found, c->given < 0, SRP_LIMIT_TAKEN);
-        finds(found, knows_requests(c) && c->given - (int64_t)c->taken > INT32_MAX,
-              SRP_LIMIT_OVERFLOW);
+        rule_add_if(found, c->given < 0, SRP_LIMIT_TAKEN);
+        rule_add_if(found, knows_requests(c) && c->given - (int64_t)c->taken > INT32_MAX,
+                    SRP_LIMIT_OVERFLOW);
 }
 
 static void finish_task_management(struct srp_channel *c, const struct srp_request *tm)
@@ -359,14 +356,14 @@ static void finish_task_management(struct srp_channel *c, const struct srp_reque
 static void compare_rsp(const struct srp_request *r, const struct srp_rsp *rsp,
                         struct rule_set *found)
 {
-        finds(found, rsp->sol_not & SRP_SOLNT && !(r->sol_not & (SRP_SCSOLNT | SRP_UCSOLNT)),
-              SRP_SOLICITED);
-        finds(found, r->type == SRP_TSK_MGMT && !(rsp->flags & SRP_RSPVALID), SRP_TM_ANSWER);
-        finds(found,
-              r->type == SRP_CMD && r->whole &&
-                  ((rsp->flags & SRP_DOUNDER && be32_get(rsp->out_residual) > r->out_len) ||
-                   (rsp->flags & SRP_DIUNDER && be32_get(rsp->in_residual) > r->in_len)),
-              SRP_RSP_UNDERFLOW);
+        rule_add_if(found, rsp->sol_not & SRP_SOLNT && !(r->sol_not & (SRP_SCSOLNT | SRP_UCSOLNT)),
+                    SRP_SOLICITED);
+        rule_add_if(found, r->type == SRP_TSK_MGMT && !(rsp->flags & SRP_RSPVALID), SRP_TM_ANSWER);
+        rule_add_if(found,
+                    r->type == SRP_CMD && r->whole &&
+                        ((rsp->flags & SRP_DOUNDER && be32_get(rsp->out_residual) > r->out_len) ||
+                         (rsp->flags & SRP_DIUNDER && be32_get(rsp->in_residual) > r->in_len)),
+                    SRP_RSP_UNDERFLOW);
 }
 
 static void take_rsp(struct srp_channel *c, const struct srp_rsp *rsp, struct rule_set *found)
@@ -375,7 +372,7 @@ static void take_rsp(struct srp_channel *c, const struct srp_rsp *rsp, struct ru
 
         take_delta(c, rsp->req_lim_delta, found);
         if (!r) {
-                finds(found, knows_requests(c), SRP_TAG_RESPONSE);
+                rule_add_if(found, knows_requests(c), SRP_TAG_RESPONSE);
                 return;
         }
         if (!r->stale)
@@ -388,8 +385,8 @@ static void take_rsp(struct srp_channel *c, const struct srp_rsp *rsp, struct ru
 static void check_solicited(const struct srp_channel *c, uint8_t sol_not, uint8_t asked_by,
                             struct rule_set *found)
 {
-        finds(found, c->agreed && sol_not & SRP_SOLNT && !(c->asked.req_flags & asked_by),
-              SRP_SOLICITED);
+        rule_add_if(found, c->agreed && sol_not & SRP_SOLNT && !(c->asked.req_flags & asked_by),
+                    SRP_SOLICITED);
 }
 
 static void take_target_request(struct srp_channel *c, uint8_t type, uint64_t tag,
@@ -403,7 +400,7 @@ static void take_target_request(struct srp_channel *c, uint8_t type, uint64_t ta
                 if (!c->target_request[i].used)
                         place = &c->target_request[i];
         }
-        finds(found, waits && knows_requests(c), SRP_TARGET_WAITS);
+        rule_add_if(found, waits && knows_requests(c), SRP_TARGET_WAITS);
         *place = (struct srp_asked) { .used = true, .type = type, .tag = tag };
 }
 
@@ -416,7 +413,7 @@ static void take_iu(struct srp_channel *c, const union srp_iu *iu, const void *p
 
         switch (iu->opcode) {
         case SRP_LOGIN_REQ:
-                finds(found, c->state == SRP_STATE_OPEN, SRP_LOGIN_ONCE);
+                rule_add_if(found, c->state == SRP_STATE_OPEN, SRP_LOGIN_ONCE);
                 break;
         case SRP_CMD:
                 take_cmd(c, &iu->cmd, p, n, found);
@@ -463,8 +460,8 @@ void srp_channel_iu(struct srp_channel *c, enum party sender, const void *p, uin
         bool whole = srp_read(p, n, &iu);
 
         srp_check(p, n, sender, srp_channel_immediate(c), found);
-        finds(found, c->agreed && n > be32_get(longest), initiator ? SRP_MAX_I : SRP_MAX_T);
-        finds(found, c->left[sender], initiator ? SRP_LOGOUT_LAST_I : SRP_LOGOUT_LAST_T);
+        rule_add_if(found, c->agreed && n > be32_get(longest), initiator ? SRP_MAX_I : SRP_MAX_T);
+        rule_add_if(found, c->left[sender], initiator ? SRP_LOGOUT_LAST_I : SRP_LOGOUT_LAST_T);
         info = whole ? srp_info(iu.opcode) : NULL;
         if (info && info->sender == sender)
                 take_iu(c, &iu, p, n, found);
@@ -512,5 +509,5 @@ void srp_channel_transfer(struct srp_channel *c, bool writes, const struct srp_d
                 addr += n;
                 left -= n;
         }
-        finds(found, left > 0 && knows_memory(c), SRP_TRANSFER);
+        rule_add_if(found, left > 0 && knows_memory(c), SRP_TRANSFER);
 }

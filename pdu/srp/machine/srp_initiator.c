@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/bytes.h"
 #include "spoil.h"
 
 enum {
@@ -61,11 +62,6 @@ uint32_t srp_initiator_sends(unsigned depth)
 uint32_t srp_initiator_receives(unsigned depth)
 {
         return depth + TM_SLOTS + RECVS_MORE;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
 }
 
 /* --- what is sent ----------------------------------------------------------------------------- */

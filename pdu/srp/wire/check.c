@@ -4,12 +4,6 @@
 
 #include "srp.h"
 
-static void finds(struct rule_set *found, bool broken, enum srp_rule rule)
-{
-        if (broken)
-                rule_add(found, rule);
-}
-
 /* --- descriptors ------------------------------------------------------------------------------ */
 
 static struct srp_desc desc_get(const uint8_t *p)
@@ -49,7 +43,7 @@ static void read_direct(struct reading *r, struct srp_data *d)
 {
         d->desc = desc_get(r->p + r->at);
         d->len = d->desc.len;
-        finds(r->found, wraps(&d->desc), SRP_CMD_WRAP);
+        rule_add_if(r->found, wraps(&d->desc), SRP_CMD_WRAP);
 }
 
 static void read_indirect(struct reading *r, struct srp_data *d, uint32_t count)
@@ -68,11 +62,11 @@ static void read_indirect(struct reading *r, struct srp_data *d, uint32_t count)
                 sum += entry.len;
                 wrapped |= wraps(&entry);
         }
-        finds(r->found, wrapped, SRP_CMD_WRAP);
-        finds(r->found, d->desc.len == 0 || d->desc.len % SRP_DESC_LEN, SRP_CMD_TABLE);
-        finds(r->found, count > d->desc.len / SRP_DESC_LEN && d->desc.len > 0, SRP_CMD_COUNT);
-        finds(r->found, count > 0 && count * SRP_DESC_LEN == d->desc.len && sum != d->len,
-              SRP_CMD_TOTAL);
+        rule_add_if(r->found, wrapped, SRP_CMD_WRAP);
+        rule_add_if(r->found, d->desc.len == 0 || d->desc.len % SRP_DESC_LEN, SRP_CMD_TABLE);
+        rule_add_if(r->found, count > d->desc.len / SRP_DESC_LEN && d->desc.len > 0, SRP_CMD_COUNT);
+        rule_add_if(r->found, count > 0 && count * SRP_DESC_LEN == d->desc.len && sum != d->len,
+                    SRP_CMD_TOTAL);
 }
 
 static uint32_t size_of(enum srp_format format, uint32_t count)
@@ -193,23 +187,23 @@ static void check_rsp(const struct srp_rsp *r, const void *p, uint32_t n, struct
         struct srp_rsp_parts parts;
         bool valid = srp_rsp_read(p, n, &parts, found);
 
-        finds(found,
-              (!(r->flags & SRP_RSPVALID) && be32_get(r->resp_len)) ||
-                  (!(r->flags & SRP_SNSVALID) && be32_get(r->sense_len)),
-              SRP_RSP_UNMARKED);
-        finds(found, valid && r->flags & SRP_RSPVALID && parts.resp_len != 4, SRP_RSP_DATA);
-        finds(found,
-              valid && r->status == SRP_CHECK_CONDITION && parts.sense_len == 0 &&
-                  !(r->flags & SRP_RSPVALID),
-              SRP_RSP_SENSE);
-        finds(found,
-              has_both(r->flags, SRP_DOOVER, SRP_DOUNDER) ||
-                  has_both(r->flags, SRP_DIOVER, SRP_DIUNDER),
-              SRP_RSP_BOTH);
-        finds(found,
-              (!(r->flags & (SRP_DOOVER | SRP_DOUNDER)) && be32_get(r->out_residual)) ||
-                  (!(r->flags & (SRP_DIOVER | SRP_DIUNDER)) && be32_get(r->in_residual)),
-              SRP_RSP_RESIDUAL);
+        rule_add_if(found,
+                    (!(r->flags & SRP_RSPVALID) && be32_get(r->resp_len)) ||
+                        (!(r->flags & SRP_SNSVALID) && be32_get(r->sense_len)),
+                    SRP_RSP_UNMARKED);
+        rule_add_if(found, valid && r->flags & SRP_RSPVALID && parts.resp_len != 4, SRP_RSP_DATA);
+        rule_add_if(found,
+                    valid && r->status == SRP_CHECK_CONDITION && parts.sense_len == 0 &&
+                        !(r->flags & SRP_RSPVALID),
+                    SRP_RSP_SENSE);
+        rule_add_if(found,
+                    has_both(r->flags, SRP_DOOVER, SRP_DOUNDER) ||
+                        has_both(r->flags, SRP_DIOVER, SRP_DIUNDER),
+                    SRP_RSP_BOTH);
+        rule_add_if(found,
+                    (!(r->flags & (SRP_DOOVER | SRP_DOUNDER)) && be32_get(r->out_residual)) ||
+                        (!(r->flags & (SRP_DIOVER | SRP_DIUNDER)) && be32_get(r->in_residual)),
+                    SRP_RSP_RESIDUAL);
 }
 
 /* --- commands --------------------------------------------------------------------------------- */
@@ -220,7 +214,7 @@ static void check_cmd(const struct srp_cmd *c, const void *p, uint32_t n, uint32
         struct srp_cmd_parts parts;
 
         (void)srp_cmd_read(p, n, imm_at, &parts, found);
-        finds(found, c->attr > 4 || c->attr == 3, SRP_CMD_ATTRIBUTE);
+        rule_add_if(found, c->attr > 4 || c->attr == 3, SRP_CMD_ATTRIBUTE);
 }
 
 static bool is_function(uint8_t function)
@@ -234,25 +228,26 @@ static bool is_function(uint8_t function)
 
 void srp_login_check(const struct srp_login_req *r, struct rule_set *found)
 {
-        finds(found, be32_get(r->req_it_iu_len) < sizeof(union srp_iu), SRP_LOGIN_IT_LEN);
-        finds(found, be16_get(r->req_buf_fmt) & ~(SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT),
-              SRP_LOGIN_FORMATS);
-        finds(found, (r->req_flags & SRP_ACTION) > SRP_ACTION_MULTI, SRP_LOGIN_ACTION);
-        finds(found, r->req_flags & 0x0c, SRP_RESERVED_I);
+        rule_add_if(found, be32_get(r->req_it_iu_len) < sizeof(union srp_iu), SRP_LOGIN_IT_LEN);
+        rule_add_if(found, be16_get(r->req_buf_fmt) & ~(SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT),
+                    SRP_LOGIN_FORMATS);
+        rule_add_if(found, (r->req_flags & SRP_ACTION) > SRP_ACTION_MULTI, SRP_LOGIN_ACTION);
+        rule_add_if(found, r->req_flags & 0x0c, SRP_RESERVED_I);
 }
 
 static void srp_login_rsp_check(const struct srp_login_rsp *r, struct rule_set *found)
 {
-        finds(found, be32_get(r->max_ti_iu_len) < sizeof(struct srp_rsp), SRP_LOGIN_TI_LEN);
-        finds(found, (int32_t)be32_get(r->req_lim_delta) < 0, SRP_LOGIN_LIMIT);
-        finds(found, (r->rsp_flags & SRP_RESULT) > SRP_RESULT_MAINTAINED, SRP_LOGIN_RESULT);
+        rule_add_if(found, be32_get(r->max_ti_iu_len) < sizeof(struct srp_rsp), SRP_LOGIN_TI_LEN);
+        rule_add_if(found, (int32_t)be32_get(r->req_lim_delta) < 0, SRP_LOGIN_LIMIT);
+        rule_add_if(found, (r->rsp_flags & SRP_RESULT) > SRP_RESULT_MAINTAINED, SRP_LOGIN_RESULT);
 }
 
 static void srp_login_rej_check(const struct srp_login_rej *r, struct rule_set *found)
 {
         uint32_t reason = be32_get(r->reason);
 
-        finds(found, reason < SRP_REJECT_FIRST || reason > SRP_REJECT_LAST, SRP_REJECT_REASON);
+        rule_add_if(found, reason < SRP_REJECT_FIRST || reason > SRP_REJECT_LAST,
+                    SRP_REJECT_REASON);
 }
 
 /* --- reserved --------------------------------------------------------------------------------- */
@@ -312,14 +307,14 @@ static void check_parts(const union srp_iu *iu, const void *p, uint32_t n, uint3
                 check_cmd(&iu->cmd, p, n, imm_at, found);
                 break;
         case SRP_TSK_MGMT:
-                finds(found, !is_function(iu->tsk_mgmt.function), SRP_TM_FUNCTION);
+                rule_add_if(found, !is_function(iu->tsk_mgmt.function), SRP_TM_FUNCTION);
                 break;
         case SRP_RSP:
                 check_rsp(&iu->rsp, p, n, found);
                 break;
         case SRP_AER_REQ:
-                finds(found, be32_get(iu->aer_req.sense_len) > n - sizeof(iu->aer_req),
-                      SRP_RSP_PARTS);
+                rule_add_if(found, be32_get(iu->aer_req.sense_len) > n - sizeof(iu->aer_req),
+                            SRP_RSP_PARTS);
                 break;
         default:
                 break;
@@ -343,7 +338,7 @@ void srp_check(const void *p, uint32_t n, enum party sender, uint32_t imm_at,
                 rule_add(found, initiator ? SRP_LENGTH_I : SRP_LENGTH_T);
                 return;
         }
-        finds(found, has_reserved((const uint8_t *)&iu, iu.opcode),
-              initiator ? SRP_RESERVED_I : SRP_RESERVED_T);
+        rule_add_if(found, has_reserved((const uint8_t *)&iu, iu.opcode),
+                    initiator ? SRP_RESERVED_I : SRP_RESERVED_T);
         check_parts(&iu, p, n, imm_at, found);
 }
