@@ -20,7 +20,7 @@ struct args {
         const char *config;
 };
 
-#define AT(field) offsetof(struct args, field)
+#define AT(field) .at = offsetof(struct args, field)
 
 static struct srp_options *options_of(void *args)
 {
@@ -71,29 +71,28 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
 
 /* clang-format off */
 static const struct option_row options[] = {
-        { .name = "lun", .arg = "[N=]SPEC", .group = 1, .kind = OPTION_CALL, .call = take_lun,
-          .says = "a logical unit: mem:SIZE, null:SIZE, file:PATH[,size=SIZE] or a path (" DEFAULT_LUN "); each with ,bs=512|4096 and ,delay=TIME; repeatable" },
-        { .name = "target-id", .arg = "HEX", .group = 1, .kind = OPTION_CALL, .call = take_id,
-          .says = "target port identifier, id_ext and ioc_guid: 32 digits; logins to another one are rejected (any is accepted)" },
-        { .name = "request-limit", .arg = "N", .group = 1, .kind = OPTION_NUMBER, .at = AT(request_limit), .min = 2, .max = 4096,
-          .says = "requests that a channel may have outstanding (64)" },
-        { .name = "channels", .arg = "N", .group = 1, .kind = OPTION_NUMBER, .at = AT(channels), .min = 1, .max = 256,
-          .says = "channels of an initiator; 1: no multiple channels (8)" },
-        { .name = "it-iu", .arg = "SIZE", .group = 1, .kind = OPTION_SIZE, .at = AT(it_iu), .min = 64, .max = 1 << 20,
-          .says = "longest information unit that an initiator may ask for (8260)" },
-        { .name = "max-transfer", .arg = "SIZE", .group = 1, .kind = OPTION_SIZE, .at = AT(max_transfer), .min = 4096, .max = 32 << 20,
-          .says = "data of a command at most (1M)" },
-        { .name = "stall-timeout", .arg = "SEC", .group = 1, .kind = OPTION_SECONDS, .at = AT(stall_timeout), .min = 1, .max = 3600000,
-          .says = "time in seconds that an initiator may take for an RDMA READ, or to have room for a response (30)" },
-        { .name = "no-immediate", .group = 1, .kind = OPTION_FLAG, .at = AT(options.no_immediate),
-          .says = "grant no immediate data" },
-        { .name = "config", .arg = "FILE", .group = 1, .kind = OPTION_STRING, .at = AT(config),
-          .says = "section \"srp\" of a JSON file in place of all of the above" },
-        { .name = "waive", .arg = "RULE", .group = 1, .kind = OPTION_CALL, .call = take_waive,
-          .says = "do not check this rule of initiators; repeatable" },
-        { .name = "violate", .arg = "RULE", .group = 1, .kind = OPTION_CALL, .call = take_violate,
-          .says = "break this rule of targets; repeatable" },
-        { .name = NULL },
+        { 0, "lun", "[N=]SPEC", "a logical unit: mem:SIZE, null:SIZE, file:PATH[,size=SIZE] or a path (" DEFAULT_LUN
+                                "); each with ,bs=512|4096 and ,delay=TIME; repeatable",
+          OPTION_CALL, 1, .call = take_lun },
+        { 0, "target-id", "HEX", "target port identifier, id_ext and ioc_guid: 32 digits; logins to another one are "
+                                 "rejected (any is accepted)", OPTION_CALL, 1, .call = take_id },
+        { 0, "request-limit", "N", "requests that a channel may have outstanding (64)",
+          OPTION_NUMBER, 1, AT(request_limit), .min = 2, .max = 4096 },
+        { 0, "channels", "N", "channels of an initiator; 1: no multiple channels (8)",
+          OPTION_NUMBER, 1, AT(channels), .min = 1, .max = 256 },
+        { 0, "it-iu", "SIZE", "longest information unit that an initiator may ask for (8260)",
+          OPTION_SIZE, 1, AT(it_iu), .min = 64, .max = 1 << 20 },
+        { 0, "max-transfer", "SIZE", "data of a command at most (1M)",
+          OPTION_SIZE, 1, AT(max_transfer), .min = 4096, .max = 32 << 20 },
+        { 0, "stall-timeout", "SEC", "time in seconds that an initiator may take for an RDMA READ, or to have room for "
+                                     "a response (30)",
+          OPTION_SECONDS, 1, AT(stall_timeout), .min = 1, .max = 3600000 },
+        { 0, "no-immediate", NULL, "grant no immediate data", OPTION_FLAG, 1, AT(options.no_immediate) },
+        { 0, "config", "FILE", "section \"srp\" of a JSON file in place of all of the above",
+          OPTION_STRING, 1, AT(config) },
+        { 0, "waive", "RULE", "do not check this rule of initiators; repeatable", OPTION_CALL, 1, .call = take_waive },
+        { 0, "violate", "RULE", "break this rule of targets; repeatable", OPTION_CALL, 1, .call = take_violate },
+        { 0 },
 };
 /* clang-format on */
 
