@@ -156,7 +156,7 @@ static struct json_object *entry_json(const struct disc_entry *d)
         int count = entry_lines(d, lines);
 
         for (int i = 0; i < count; i++)
-                json_object_object_add(o, lines[i].name, json_object_new_string(lines[i].value));
+                put_string(o, lines[i].name, lines[i].value);
         json_object_object_add(o, "portid", json_object_new_int(le16_get(d->portid)));
         json_object_object_add(o, "cntlid", json_object_new_int(le16_get(d->cntlid)));
         json_object_object_add(o, "asqsz", json_object_new_int(le16_get(d->asqsz)));
@@ -182,7 +182,7 @@ static struct json_object *log_json(const struct discovery_log *log)
         struct json_object *o = show_object(), *records = json_object_new_array();
         const struct disc_entry *d;
 
-        json_object_object_add(o, "genctr", json_object_new_uint64(log->genctr));
+        put_number(o, "genctr", log->genctr);
         for (uint64_t i = 0; (d = disc_log_entry(log->page, log->len, i)) != NULL; i++)
                 json_object_array_add(records, entry_json(d));
         json_object_object_add(o, "records", records);

@@ -111,10 +111,10 @@ static struct json_object *row_json(const struct row *row)
         struct json_object *o = json_object_new_object();
 
         json_object_object_add(o, "nsid", json_object_new_int64(row->nsid));
-        json_object_object_add(o, "bytes", json_object_new_uint64(row->blocks * row->block_size));
+        put_number(o, "bytes", row->blocks * row->block_size);
         json_object_object_add(o, "block_size", json_object_new_int64(row->block_size));
-        json_object_object_add(o, "blocks", json_object_new_uint64(row->blocks));
-        json_object_object_add(o, "id", json_object_new_string(row->id));
+        put_number(o, "blocks", row->blocks);
+        put_string(o, "id", row->id);
         return o;
 }
 
@@ -170,7 +170,7 @@ int call_list(struct call *call, struct host_error *e)
                 return list_all(call, NULL, e);
         }
         o = show_object();
-        json_object_object_add(o, "subnqn", json_object_new_string(call->ctrl->params.subnqn));
+        put_string(o, "subnqn", call->ctrl->params.subnqn);
         json_object_object_add(o, "cntlid", json_object_new_int(call->ctrl->cntlid));
         json_object_object_add(o, "namespaces", rows);
         result = list_all(call, rows, e);

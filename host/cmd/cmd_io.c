@@ -111,11 +111,11 @@ static void show_read(const struct span *s, const struct args *a, uint64_t block
 
         snprintf(hex, sizeof(hex), "%08x", crc);
         json_object_object_add(o, "nsid", json_object_new_int64(s->ns.nsid));
-        json_object_object_add(o, "slba", json_object_new_uint64(a->base.slba));
-        json_object_object_add(o, "blocks", json_object_new_uint64(blocks));
+        put_number(o, "slba", a->base.slba);
+        put_number(o, "blocks", blocks);
         json_object_object_add(o, "block_size", json_object_new_int64(s->ns.block_size));
-        json_object_object_add(o, "bytes", json_object_new_uint64(blocks * s->ns.block_size));
-        json_object_object_add(o, "crc32c", json_object_new_string(hex));
+        put_number(o, "bytes", blocks * s->ns.block_size);
+        put_string(o, "crc32c", hex);
         show_json(o);
 }
 

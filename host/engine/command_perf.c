@@ -72,7 +72,7 @@ static struct json_object *side_json(const struct histogram *h, const struct per
 {
         struct json_object *side = json_object_new_object();
 
-        json_object_object_add(side, "ios", json_object_new_uint64(h->count));
+        put_number(side, "ios", h->count);
         json_object_object_add(side, "iops", json_object_new_double((double)h->count / seconds));
         json_object_object_add(side, "mib_per_s", json_object_new_double(mib_per_s(h, o, seconds)));
         json_object_object_add(side, "latency_us", latency_json(h));
@@ -84,7 +84,7 @@ static void show_result(const struct load *l, const struct host_args *a,
 {
         struct json_object *root = show_object();
 
-        json_object_object_add(root, "rw", json_object_new_string(a->rw));
+        put_string(root, "rw", a->rw);
         json_object_object_add(root, "block_size", json_object_new_int64(o->io_size));
         json_object_object_add(root, "queues", json_object_new_int64(l->queues));
         json_object_object_add(root, "iodepth", json_object_new_int64(r->depth));

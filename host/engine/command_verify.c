@@ -9,22 +9,17 @@
 
 enum { RANGE = 64 << 20 };
 
-static void add_count(struct json_object *o, const char *name, uint64_t value)
-{
-        json_object_object_add(o, name, json_object_new_uint64(value));
-}
-
 static struct json_object *difference_json(const struct verify_result *r)
 {
         struct json_object *o = json_object_new_object();
 
-        add_count(o, "lba", r->lba);
-        add_count(o, "offset", r->diff.offset);
-        add_count(o, "expected", r->diff.expected);
-        add_count(o, "seen", r->diff.seen);
-        add_count(o, "write_queue", r->write_queue);
-        add_count(o, "read_queue", r->read_queue);
-        json_object_object_add(o, "says", json_object_new_string(r->line));
+        put_number(o, "lba", r->lba);
+        put_number(o, "offset", r->diff.offset);
+        put_number(o, "expected", r->diff.expected);
+        put_number(o, "seen", r->diff.seen);
+        put_number(o, "write_queue", r->write_queue);
+        put_number(o, "read_queue", r->read_queue);
+        put_string(o, "says", r->line);
         return o;
 }
 
@@ -32,17 +27,17 @@ static void show_result(const struct verify_options *o, const struct verify_resu
 {
         struct json_object *root = show_object();
 
-        add_count(root, "seed", o->seed);
-        add_count(root, "slba", o->slba);
-        add_count(root, "range", o->range);
-        add_count(root, "passes", r->passes);
-        add_count(root, "writes", r->writes);
-        add_count(root, "reads", r->reads);
-        add_count(root, "bytes_written", r->bytes_written);
-        add_count(root, "bytes_read", r->bytes_read);
-        add_count(root, "reconnects", r->reconnects);
+        put_number(root, "seed", o->seed);
+        put_number(root, "slba", o->slba);
+        put_number(root, "range", o->range);
+        put_number(root, "passes", r->passes);
+        put_number(root, "writes", r->writes);
+        put_number(root, "reads", r->reads);
+        put_number(root, "bytes_written", r->bytes_written);
+        put_number(root, "bytes_read", r->bytes_read);
+        put_number(root, "reconnects", r->reconnects);
         json_object_object_add(root, "seconds", json_object_new_double(r->seconds));
-        json_object_object_add(root, "ok", json_object_new_boolean(!r->differs));
+        put_bool(root, "ok", !r->differs);
         json_object_object_add(root, "difference", r->differs ? difference_json(r) : NULL);
         show_json(root);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "identity.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "host/engine/random.h"
 #include "pdu/core/le.h"
+#include "pdu/core/text.h"
 
 /* Copies [from, to) if it fits. */
 static int copy_part(char *dst, size_t size, const char *from, const char *to)
@@ -82,17 +82,12 @@ int host_address_parse(struct host_address *a, const char *uri, struct host_erro
 
 /* --- UUIDs ------------------------------------------------------------------------------------ */
 
-static int hex_digit(int c)
-{
-        return isdigit(c) ? c - '0' : isxdigit(c) ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 int host_uuid_parse(const char *s, uint8_t uuid[16])
 {
         unsigned digits = 0;
 
         for (; *s; s++) {
-                int v = hex_digit((unsigned char)*s);
+                int v = hex_digit(*s);
 
                 if (*s == '-' && digits > 0 && digits % 2 == 0)
                         continue;

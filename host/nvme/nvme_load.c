@@ -106,8 +106,8 @@ static void show(const struct load *l, struct json_object *o)
 {
         const struct host_params *p = &ctrl_of(l)->params;
 
-        json_object_object_add(o, "hdr_digest", json_object_new_boolean(p->hdgst));
-        json_object_object_add(o, "data_digest", json_object_new_boolean(p->ddgst));
+        put_bool(o, "hdr_digest", p->hdgst);
+        put_bool(o, "data_digest", p->ddgst);
 }
 
 static int keep(struct load *l, struct host_error *e)

@@ -230,11 +230,11 @@ static void show_read(const struct call *c, uint32_t crc)
         char hex[9];
 
         snprintf(hex, sizeof(hex), "%08x", crc);
-        json_object_object_add(o, "lun", json_object_new_uint64(c->args->lun));
-        json_object_object_add(o, "slba", json_object_new_uint64(c->args->base.slba));
-        json_object_object_add(o, "blocks", json_object_new_uint64(c->args->blocks));
+        put_number(o, "lun", c->args->lun);
+        put_number(o, "slba", c->args->base.slba);
+        put_number(o, "blocks", c->args->blocks);
         json_object_object_add(o, "block_size", json_object_new_int64(d->block_size));
-        json_object_object_add(o, "crc32c", json_object_new_string(hex));
+        put_string(o, "crc32c", hex);
         show_json(o);
 }
 

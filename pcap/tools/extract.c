@@ -105,11 +105,6 @@ struct json_object *extract_hex(const uint8_t *p, size_t n)
         return o;
 }
 
-static void put(struct json_object *o, const char *name, uint64_t value)
-{
-        json_object_object_add(o, name, json_object_new_uint64(value));
-}
-
 /* A line for each command when it is over: when it was sent and answered says what may overlap. */
 static void take_sequence(struct extractor *x, const struct trace_record *r)
 {
@@ -121,17 +116,17 @@ static void take_sequence(struct extractor *x, const struct trace_record *r)
         if (!v.ends || !args_select_conn(x->args, conn))
                 return;
         o = json_object_new_object();
-        put(o, "schema", 1);
-        put(o, "sent_frame", v.command.at.frame);
-        put(o, "sent_ns", (uint64_t)v.command.at.time_ns);
-        put(o, "answered_frame", r->e->at.frame);
-        put(o, "answered_ns", (uint64_t)r->e->at.time_ns);
-        put(o, "connection", conn->number);
+        put_number(o, "schema", 1);
+        put_number(o, "sent_frame", v.command.at.frame);
+        put_number(o, "sent_ns", (uint64_t)v.command.at.time_ns);
+        put_number(o, "answered_frame", r->e->at.frame);
+        put_number(o, "answered_ns", (uint64_t)r->e->at.time_ns);
+        put_number(o, "connection", conn->number);
         if (conn->family->queue)
                 json_object_object_add(o, "qid", json_object_new_int(conn->family->queue(conn)));
-        json_object_object_add(o, "command", json_object_new_string(v.command.name));
+        put_string(o, "command", v.command.name);
         conn->family->extract->command(o, r->record);
-        put(o, "status", v.status);
+        put_number(o, "status", v.status);
         if (fprintf(x->out, "%s\n",
                     json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE)) < 0)
                 fail(x, x->args->to);

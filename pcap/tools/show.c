@@ -81,11 +81,6 @@ static void add(struct json_object *o, const char *name, struct json_object *val
         json_object_object_add(o, name, value);
 }
 
-static void add_string(struct json_object *o, const char *name, const char *s)
-{
-        add(o, name, json_object_new_string(s));
-}
-
 static void add_broken(struct json_object *o, const struct trace_record *r)
 {
         const struct family *f = r->e->conn->family->family;
@@ -96,12 +91,12 @@ static void add_broken(struct json_object *o, const struct trace_record *r)
                 const struct rule *rule = rulebook_get(f->rules, id);
                 struct json_object *one = json_object_new_object();
 
-                add_string(one, "rule", rule->id);
-                add_string(one, "level", level_name(rule->level));
-                add_string(one, "grade", grade_name(rule_grade(rule)));
-                add_string(one, "bound", family_party(f, rule->bound));
-                add_string(one, "source", rule->source);
-                add_string(one, "says", rule->says);
+                put_string(one, "rule", rule->id);
+                put_string(one, "level", level_name(rule->level));
+                put_string(one, "grade", grade_name(rule_grade(rule)));
+                put_string(one, "bound", family_party(f, rule->bound));
+                put_string(one, "source", rule->source);
+                put_string(one, "says", rule->says);
                 json_object_array_add(list, one);
         }
         if (r->unproven)
@@ -113,7 +108,7 @@ static void add_opened(struct json_object *o, const struct trace_conn *c)
         char end[CAPTURE_END_TEXT];
 
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
-                add_string(o, family_party(c->family->family, p),
+                put_string(o, family_party(c->family->family, p),
                            capture_end_text(&c->end[p], end));
         add(o, "midstream", json_object_new_boolean(c->midstream));
 }
@@ -144,9 +139,9 @@ static void print_object(const struct trace_record *r)
         if (e->at.time_guessed)
                 add(o, "time_guessed", json_object_new_boolean(true));
         add(o, "connection", json_object_new_uint64(e->conn->number));
-        add_string(o, "transport", trace_transport_name(e->conn->transport));
-        add_string(o, "sender", family_party(f->family, e->sender));
-        add_string(o, "kind", v.kind ? v.kind : trace_kind_name(e->kind));
+        put_string(o, "transport", trace_transport_name(e->conn->transport));
+        put_string(o, "sender", family_party(f->family, e->sender));
+        put_string(o, "kind", v.kind ? v.kind : trace_kind_name(e->kind));
         if (f->place_json)
                 f->place_json(o, e->conn);
         if (e->kind == TRACE_OPENED)

@@ -390,22 +390,17 @@ static void print_text(const struct stats *s, const struct trace_totals *t)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static void put(struct json_object *o, const char *name, uint64_t value)
-{
-        json_object_object_add(o, name, json_object_new_uint64(value));
-}
-
 static struct json_object *histogram_object(const struct histogram *h)
 {
         static const char *const names[PERCENTS] = { "p50", "p90", "p99", "p99_9" };
         struct json_object *o = json_object_new_object();
 
-        put(o, "count", h->count);
-        put(o, "min", h->min);
+        put_number(o, "count", h->count);
+        put_number(o, "min", h->min);
         json_object_object_add(o, "mean", json_object_new_double(histogram_mean(h)));
         for (int i = 0; i < PERCENTS; i++)
-                put(o, names[i], histogram_percentile(h, percents[i]));
-        put(o, "max", h->max);
+                put_number(o, names[i], histogram_percentile(h, percents[i]));
+        put_number(o, "max", h->max);
         return o;
 }
 
@@ -415,13 +410,13 @@ static struct json_object *group_object(const struct stat_group *g)
                                                   "to_response_ns" };
         struct json_object *o = json_object_new_object();
 
-        json_object_object_add(o, "protocol", json_object_new_string(g->family->name));
-        json_object_object_add(o, "command", json_object_new_string(g->name));
-        json_object_object_add(o, "io", json_object_new_boolean(g->io));
-        put(o, "count", g->count);
-        put(o, "errors", g->errors);
-        put(o, "h2c_bytes", g->h2c);
-        put(o, "c2h_bytes", g->c2h);
+        put_string(o, "protocol", g->family->name);
+        put_string(o, "command", g->name);
+        put_bool(o, "io", g->io);
+        put_number(o, "count", g->count);
+        put_number(o, "errors", g->errors);
+        put_number(o, "h2c_bytes", g->h2c);
+        put_number(o, "c2h_bytes", g->c2h);
         for (int p = 0; p < PARTS; p++)
                 if (g->part[p].count)
                         json_object_object_add(o, names[p], histogram_object(&g->part[p]));
@@ -432,18 +427,18 @@ static struct json_object *conn_object(const struct stat_conn *c)
 {
         struct json_object *o = json_object_new_object();
 
-        put(o, "connection", c->number);
-        json_object_object_add(o, "name", json_object_new_string(c->name));
-        json_object_object_add(o, "protocol", json_object_new_string(c->family->name));
+        put_number(o, "connection", c->number);
+        put_string(o, "name", c->name);
+        put_string(o, "protocol", c->family->name);
         if (c->family->queue)
                 json_object_object_add(o, "qid", json_object_new_int(c->qid));
-        put(o, "count", c->count);
-        put(o, "errors", c->errors);
-        put(o, "h2c_bytes", c->h2c);
-        put(o, "c2h_bytes", c->c2h);
-        put(o, "gaps", c->gaps);
+        put_number(o, "count", c->count);
+        put_number(o, "errors", c->errors);
+        put_number(o, "h2c_bytes", c->h2c);
+        put_number(o, "c2h_bytes", c->c2h);
+        put_number(o, "gaps", c->gaps);
         json_object_object_add(o, "latency_mean_ns", json_object_new_double(stat_mean(c)));
-        put(o, "latency_max_ns", c->latency_max);
+        put_number(o, "latency_max_ns", c->latency_max);
         return o;
 }
 
@@ -452,16 +447,16 @@ static struct json_object *bin_object(const struct stats *s, unsigned i)
         const struct stat_bin *b = &s->bin[i];
         struct json_object *o = json_object_new_object();
 
-        put(o, "at_ns", (uint64_t)(s->interval_ns * (int64_t)i));
-        put(o, "completed", b->done);
-        put(o, "errors", b->errors);
-        put(o, "h2c_bytes", b->h2c);
-        put(o, "c2h_bytes", b->c2h);
-        put(o, "latency_mean_ns", b->done ? b->latency_sum / b->done : 0);
-        put(o, "latency_max_ns", b->latency_max);
+        put_number(o, "at_ns", (uint64_t)(s->interval_ns * (int64_t)i));
+        put_number(o, "completed", b->done);
+        put_number(o, "errors", b->errors);
+        put_number(o, "h2c_bytes", b->h2c);
+        put_number(o, "c2h_bytes", b->c2h);
+        put_number(o, "latency_mean_ns", b->done ? b->latency_sum / b->done : 0);
+        put_number(o, "latency_max_ns", b->latency_max);
         json_object_object_add(o, "depth_mean",
                                json_object_new_double(b->depth_area / (double)s->interval_ns));
-        put(o, "depth_max", b->depth_max);
+        put_number(o, "depth_max", b->depth_max);
         return o;
 }
 
@@ -469,16 +464,16 @@ static void print_json(const struct stats *s, const struct trace_totals *t)
 {
         struct json_object *o = json_object_new_object(), *list = json_object_new_array();
 
-        put(o, "schema", 1);
-        put(o, "frames", t->frames);
-        put(o, "connections", t->conns);
-        put(o, "gaps", t->gaps);
+        put_number(o, "schema", 1);
+        put_number(o, "frames", t->frames);
+        put_number(o, "connections", t->conns);
+        put_number(o, "gaps", t->gaps);
         json_object_object_add(o, "seconds", json_object_new_double(stat_seconds(s)));
-        put(o, "commands", s->commands);
-        put(o, "completed", s->completed);
-        put(o, "errors", s->errors);
-        put(o, "unanswered", s->unanswered);
-        put(o, "depth_max", s->depth_max);
+        put_number(o, "commands", s->commands);
+        put_number(o, "completed", s->completed);
+        put_number(o, "errors", s->errors);
+        put_number(o, "unanswered", s->unanswered);
+        put_number(o, "depth_max", s->depth_max);
         json_object_object_add(o, "kinds", list);
         for (const struct stat_group *g = s->groups; g; g = g->next)
                 json_object_array_add(list, group_object(g));
@@ -486,7 +481,7 @@ static void print_json(const struct stats *s, const struct trace_totals *t)
         json_object_object_add(o, "queues", list); /* the first STAT_CONNS connections */
         for (unsigned i = 0; i < s->conns; i++)
                 json_object_array_add(list, conn_object(&s->conn[i]));
-        put(o, "interval_ns", (uint64_t)s->interval_ns);
+        put_number(o, "interval_ns", (uint64_t)s->interval_ns);
         list = json_object_new_array();
         json_object_object_add(o, "timeline", list);
         for (unsigned i = 0; i < s->bins; i++)

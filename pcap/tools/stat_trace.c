@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/json.h"
 #include "trace_line.h"
 
 enum {
@@ -552,35 +553,17 @@ void stat_trace_print(const struct stats *s)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static void put(struct json_object *o, const char *name, uint64_t n)
-{
-        json_object_object_add(o, name, json_object_new_uint64(n));
-}
-
-static void put_text(struct json_object *o, const char *name, const char *text)
-{
-        json_object_object_add(o, name, json_object_new_string(text));
-}
-
-static struct json_object *put_array(struct json_object *o, const char *name)
-{
-        struct json_object *a = json_object_new_array();
-
-        json_object_object_add(o, name, a);
-        return a;
-}
-
 static struct json_object *state_object(const struct state *state)
 {
         struct json_object *o = json_object_new_object();
 
-        put_text(o, "state", state->name);
-        json_object_object_add(o, "io", json_object_new_boolean(state->io));
-        put(o, "count", state->time.count);
-        put(o, "sum_ns", state->time.sum);
-        put(o, "p50_ns", histogram_percentile(&state->time, 50));
-        put(o, "p99_ns", histogram_percentile(&state->time, 99));
-        put(o, "max_ns", state->time.max);
+        put_string(o, "state", state->name);
+        put_bool(o, "io", state->io);
+        put_number(o, "count", state->time.count);
+        put_number(o, "sum_ns", state->time.sum);
+        put_number(o, "p50_ns", histogram_percentile(&state->time, 50));
+        put_number(o, "p99_ns", histogram_percentile(&state->time, 99));
+        put_number(o, "max_ns", state->time.max);
         return o;
 }
 
@@ -590,22 +573,22 @@ static struct json_object *slow_object(const struct slow *s)
         const struct trace_line *l = &s->line;
         uint64_t ns;
 
-        put(o, "ns", s->ns);
-        put(o, "line", s->number);
-        put(o, "conn", l->conn);
-        put(o, "qid", l->qid);
-        put(o, "cid", l->cid);
-        put_text(o, "command", l->opcode);
+        put_number(o, "ns", s->ns);
+        put_number(o, "line", s->number);
+        put_number(o, "conn", l->conn);
+        put_number(o, "qid", l->qid);
+        put_number(o, "cid", l->cid);
+        put_string(o, "command", l->opcode);
         if (l->has_nsid)
-                put(o, "nsid", l->nsid);
+                put_number(o, "nsid", l->nsid);
         if (l->has_blocks) {
-                put(o, "slba", l->slba);
-                put(o, "nlb", l->nlb);
+                put_number(o, "slba", l->slba);
+                put_number(o, "nlb", l->nlb);
         }
-        put(o, "status", l->status);
-        put_text(o, "status_text", l->status_text);
-        put_text(o, "longest_state", longest_state(l, &ns));
-        put(o, "longest_state_ns", ns);
+        put_number(o, "status", l->status);
+        put_string(o, "status_text", l->status_text);
+        put_string(o, "longest_state", longest_state(l, &ns));
+        put_number(o, "longest_state_ns", ns);
         return o;
 }
 
@@ -616,8 +599,8 @@ static void put_statuses(struct json_object *o, const struct stats *s)
         for (const struct tally *e = s->statuses; e; e = e->next) {
                 struct json_object *one = json_object_new_object();
 
-                put(one, "status", e->key);
-                put(one, "count", e->count);
+                put_number(one, "status", e->key);
+                put_number(one, "count", e->count);
                 json_object_array_add(a, one);
         }
 }
@@ -629,10 +612,10 @@ void stat_trace_put(const struct stats *s, struct json_object *o)
 
         if (!t)
                 return;
-        put(o, "lines", t->lines);
-        put(o, "part", t->part);
-        put(o, "left_out", t->left_out);
-        put(o, "unended", t->unended);
+        put_number(o, "lines", t->lines);
+        put_number(o, "part", t->part);
+        put_number(o, "left_out", t->left_out);
+        put_number(o, "unended", t->unended);
         a = put_array(o, "states");
         for (unsigned i = 0; i < t->states; i++)
                 json_object_array_add(a, state_object(t->state[i]));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pdu/core/text.h"
+#include "pdu/io/json.h"
 #include "words.h"
 
 enum { PENDING_MAX = 64, WORDS = 1024 };
@@ -38,11 +39,6 @@ struct checker {
 
 /* --- printing --------------------------------------------------------------------------------- */
 
-static void add_string(struct json_object *o, const char *name, const char *s)
-{
-        json_object_object_add(o, name, json_object_new_string(s));
-}
-
 static void print_object(FILE *out, struct json_object *o)
 {
         fprintf(out, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -55,21 +51,21 @@ static void print_finding_json(const struct checker *k, const struct trace_conn 
         struct json_object *o = json_object_new_object();
 
         json_object_object_add(o, "schema", json_object_new_int(1));
-        json_object_object_add(o, "frame", json_object_new_uint64(f->at.frame));
+        put_number(o, "frame", f->at.frame);
         json_object_object_add(o, "time_ns", json_object_new_int64(f->at.time_ns));
-        json_object_object_add(o, "connection", json_object_new_uint64(c->number));
-        add_string(o, "transport", trace_transport_name(c->transport));
+        put_number(o, "connection", c->number);
+        put_string(o, "transport", trace_transport_name(c->transport));
         if (c->family->place_json)
                 c->family->place_json(o, c);
-        add_string(o, "sender", family_party(c->family->family, f->sender));
-        add_string(o, "rule", f->rule->id);
-        add_string(o, "level", level_name(f->rule->level));
-        add_string(o, "grade", grade_name(rule_grade(f->rule)));
-        add_string(o, "bound", family_party(c->family->family, f->rule->bound));
-        add_string(o, "source", f->rule->source);
-        add_string(o, "says", f->rule->says);
-        add_string(o, "what", f->words);
-        json_object_object_add(o, "proven", json_object_new_boolean(proven));
+        put_string(o, "sender", family_party(c->family->family, f->sender));
+        put_string(o, "rule", f->rule->id);
+        put_string(o, "level", level_name(f->rule->level));
+        put_string(o, "grade", grade_name(rule_grade(f->rule)));
+        put_string(o, "bound", family_party(c->family->family, f->rule->bound));
+        put_string(o, "source", f->rule->source);
+        put_string(o, "says", f->rule->says);
+        put_string(o, "what", f->words);
+        put_bool(o, "proven", proven);
         print_object(k->out, o);
 }
 

@@ -98,6 +98,13 @@ static uint64_t mask_of(const struct field *f)
         return field_bits(f) < 64 ? (UINT64_C(1) << field_bits(f)) - 1 : UINT64_MAX;
 }
 
+int hex_digit(char c)
+{
+        int low = c | 0x20;
+
+        return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
+}
+
 const struct field *field_named(const struct field *fields, const char *name)
 {
         for (const struct field *f = fields; f && f->name; f++)

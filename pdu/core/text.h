@@ -70,6 +70,9 @@ struct field {
         FIELD_AT(#member, offsetof(type, member), sizeof(((type *)0)->member), ##__VA_ARGS__)
 /* clang-format on */
 
+/* The value of a hexadecimal digit; -1: it is none. */
+int hex_digit(char c);
+
 /* The row of that name in a table (ended by name NULL; NULL: an empty one), NULL if there is none. */
 const struct field *field_named(const struct field *fields, const char *name);
 /* The value of a field (of one longer than 8 bytes: its first 8) in the structure at `base`. */

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "text.h"
+
 const char *tls_secret_name(enum tls_secret_kind kind)
 {
         static const char *const names[] = {
@@ -16,7 +18,7 @@ const char *tls_secret_name(enum tls_secret_kind kind)
         return names[kind];
 }
 
-struct word {
+struct part {
         const char *p;
         size_t len;
 };
@@ -26,9 +28,9 @@ static bool is_blank(char c)
         return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-static struct word next_word(const char **at, const char *end)
+static struct part next_word(const char **at, const char *end)
 {
-        struct word w;
+        struct part w;
 
         while (*at < end && is_blank(**at))
                 ++*at;
@@ -39,20 +41,10 @@ static struct word next_word(const char **at, const char *end)
         return w;
 }
 
-static int digit(char c)
-{
-        static const char digits[] = "0123456789abcdefABCDEF";
-        const char *at = c ? strchr(digits, c) : NULL;
-
-        if (!at)
-                return -1;
-        return (int)(at - digits) < 16 ? (int)(at - digits) : (int)(at - digits) - 6;
-}
-
-static bool from_hex(struct word w, uint8_t *out)
+static bool from_hex(struct part w, uint8_t *out)
 {
         for (size_t i = 0; i < w.len; i += 2) {
-                int high = digit(w.p[i]), low = digit(w.p[i + 1]);
+                int high = hex_digit(w.p[i]), low = hex_digit(w.p[i + 1]);
 
                 if (high < 0 || low < 0)
                         return false;
@@ -61,12 +53,12 @@ static bool from_hex(struct word w, uint8_t *out)
         return true;
 }
 
-static bool is_hex_of(struct word w, size_t bytes)
+static bool is_hex_of(struct part w, size_t bytes)
 {
         return w.len == 2 * bytes;
 }
 
-static enum tls_secret_kind kind_of(struct word label)
+static enum tls_secret_kind kind_of(struct part label)
 {
         unsigned kind = 0;
 
@@ -79,7 +71,7 @@ static enum tls_secret_kind kind_of(struct word label)
 int tls_secret_parse(struct tls_secret *s, const char *line, size_t len)
 {
         const char *at = line, *end = line + len;
-        struct word label = next_word(&at, end), random = next_word(&at, end),
+        struct part label = next_word(&at, end), random = next_word(&at, end),
                     secret = next_word(&at, end);
 
         if (label.len == 0 || label.p[0] == '#')

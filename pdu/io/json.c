@@ -91,3 +91,34 @@ struct describe json_describer(struct json_groups *g, struct json_object *into)
         *g = (struct json_groups) { .open = { into } };
         return (struct describe) { g, on_group, on_number, on_string };
 }
+
+void put_string(struct json_object *o, const char *name, const char *text)
+{
+        json_object_object_add(o, name, json_object_new_string(text));
+}
+
+void put_number(struct json_object *o, const char *name, uint64_t n)
+{
+        json_object_object_add(o, name, json_object_new_uint64(n));
+}
+
+void put_bool(struct json_object *o, const char *name, bool b)
+{
+        json_object_object_add(o, name, json_object_new_boolean(b));
+}
+
+struct json_object *put_object(struct json_object *o, const char *name)
+{
+        struct json_object *inside = json_object_new_object();
+
+        json_object_object_add(o, name, inside);
+        return inside;
+}
+
+struct json_object *put_array(struct json_object *o, const char *name)
+{
+        struct json_object *array = json_object_new_array();
+
+        json_object_object_add(o, name, array);
+        return array;
+}

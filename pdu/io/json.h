@@ -22,4 +22,12 @@ struct json_groups {
 /* A visitor that adds to the object `into`; g is its memory and must outlive it. */
 struct describe json_describer(struct json_groups *g, struct json_object *into);
 
+/* Adds a member to an object; put_string() as it is. */
+void put_string(struct json_object *o, const char *name, const char *text);
+void put_number(struct json_object *o, const char *name, uint64_t n);
+void put_bool(struct json_object *o, const char *name, bool b);
+/* An object, or an array, of that name in it. */
+struct json_object *put_object(struct json_object *o, const char *name);
+struct json_object *put_array(struct json_object *o, const char *name);
+
 #endif

@@ -6,6 +6,7 @@
 #ifndef NVMF_TARGET_RPC_MODEL_H
 #define NVMF_TARGET_RPC_MODEL_H
 
+#include "pdu/io/json.h"
 #include "pdu/io/rpc_server.h"
 #include "rpc.h"
 #include "target/ns/bdev.h"
@@ -94,14 +95,9 @@ void rpc_bdevs_free(struct rpc *r);
 
 /* Adds a string; bytes that are not printable ASCII become '?'. */
 void put_text(struct json_object *o, const char *name, const char *text);
-void put_number(struct json_object *o, const char *name, uint64_t n);
-void put_bool(struct json_object *o, const char *name, bool b);
 void put_uuid(struct json_object *o, const char *name, const uint8_t uuid[16]);
 /* In upper-case digits; n: at most 32. */
 void put_hex(struct json_object *o, const char *name, const uint8_t *bytes, size_t n);
-/* An object, or an array, of that name in it. */
-struct json_object *put_object(struct json_object *o, const char *name);
-struct json_object *put_array(struct json_object *o, const char *name);
 /* One more object at the end. */
 struct json_object *add_object(struct json_object *array);
 /* {"method": NAME, "params": {}}; the params. */

@@ -108,16 +108,6 @@ void put_text(struct json_object *o, const char *name, const char *text)
         json_object_object_add(o, name, json_object_new_string_len(plain, (int)n));
 }
 
-void put_number(struct json_object *o, const char *name, uint64_t n)
-{
-        json_object_object_add(o, name, json_object_new_uint64(n));
-}
-
-void put_bool(struct json_object *o, const char *name, bool b)
-{
-        json_object_object_add(o, name, json_object_new_boolean(b));
-}
-
 void put_hex(struct json_object *o, const char *name, const uint8_t *bytes, size_t n)
 {
         char text[65] = "";
@@ -135,22 +125,6 @@ void put_uuid(struct json_object *o, const char *name, const uint8_t uuid[16])
                 at += snprintf(at, 4, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
                                uuid[i]);
         put_text(o, name, text);
-}
-
-struct json_object *put_object(struct json_object *o, const char *name)
-{
-        struct json_object *inside = json_object_new_object();
-
-        json_object_object_add(o, name, inside);
-        return inside;
-}
-
-struct json_object *put_array(struct json_object *o, const char *name)
-{
-        struct json_object *array = json_object_new_array();
-
-        json_object_object_add(o, name, array);
-        return array;
 }
 
 struct json_object *add_object(struct json_object *array)

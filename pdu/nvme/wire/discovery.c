@@ -165,11 +165,6 @@ static bool is_ipv4(const char *p)
         return !*p;
 }
 
-static bool is_hex(char c)
-{
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 /* Loosely: hex digits in groups apart by colons, perhaps with a zone or an IPv4 address at the end. */
 static bool is_ipv6(const char *p)
 {
@@ -179,7 +174,7 @@ static bool is_ipv6(const char *p)
                 colons += *p == ':';
                 if (*p == ':' || *p == '.')
                         digits = 0;
-                else if (!is_hex(*p) || ++digits > 4)
+                else if (hex_digit(*p) < 0 || ++digits > 4)
                         return false;
         }
         return colons >= 2 && colons <= 8;
@@ -198,7 +193,7 @@ static bool is_unspecified(const char *p)
 static bool is_service_id(const char *p)
 {
         for (int i = 0; i < 19; i++)
-                if (i % 5 == 4 ? p[i] != '-' : !is_hex(p[i]))
+                if (i % 5 == 4 ? p[i] != '-' : hex_digit(p[i]) < 0)
                         return false;
         return !p[19];
 }

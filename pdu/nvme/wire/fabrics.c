@@ -71,17 +71,12 @@ static bool is_digits(const char *s, int n)
         return true;
 }
 
-static bool is_hex(char c)
-{
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 static bool is_uuid(const char *s)
 {
         static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
 
         for (size_t i = 0; form[i]; i++)
-                if (form[i] == '-' ? s[i] != '-' : !is_hex(s[i]))
+                if (form[i] == '-' ? s[i] != '-' : hex_digit(s[i]) < 0)
                         return false;
         return s[sizeof(form) - 1] == '\0';
 }

@@ -250,21 +250,12 @@ bool srp_login_likely(const void *p, size_t n)
 
 /* --- identifiers of ports --------------------------------------------------------------------- */
 
-static int digit(char c)
-{
-        static const char digits[] = "0123456789abcdefABCDEF";
-        const char *at = c ? strchr(digits, c) : NULL;
-        int n = at ? (int)(at - digits) : -1;
-
-        return n > 15 ? n - 6 : n;
-}
-
 bool srp_port_id_read(srp_port_id id, const char *text)
 {
         bool ok = strlen(text) == SRP_PORT_ID_TEXT - 1;
 
         for (unsigned i = 0; ok && i < sizeof(srp_port_id); i++) {
-                int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+                int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
 
                 ok = high >= 0 && low >= 0;
                 if (ok)
