@@ -243,11 +243,6 @@ static int host_ctrl_open(struct host_ctrl *c, const struct host_params *params,
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-static int soonest(int a, int b)
-{
-        return a < b ? a : b;
-}
-
 int host_ctrl_run(struct host_ctrl *c, struct host_queue *q, const union sqe *sqe, void *data,
                   uint32_t len, struct cqe *cqe, struct host_error *e)
 {
@@ -255,7 +250,9 @@ int host_ctrl_run(struct host_ctrl *c, struct host_queue *q, const union sqe *sq
 
         host_run_start(&run, q, sqe, data, len);
         while (!host_run_over(&run)) {
-                host_queue_wait(q, soonest(host_ctrl_next(c), host_run_left(&run)));
+                int keep = host_ctrl_next(c), left = host_run_left(&run);
+
+                host_queue_wait(q, keep < left ? keep : left);
                 host_ctrl_poll(c);
         }
         return host_run_end(&run, cqe, e);

@@ -155,7 +155,7 @@ static void drop_unknowable(const struct judge *j, struct rule_set *found)
 {
         rule_each_in (found, id)
                 if (j->lenient && (rule_get(id)->seen & SEEN_SET_UP))
-                        found->bits[id / 64] &= ~(UINT64_C(1) << id % 64);
+                        rule_remove(found, id);
 }
 
 /* --- NVMe/TCP --------------------------------------------------------------------------------- */

@@ -53,11 +53,6 @@ void judge_connect(const struct session_cmd *cmd, const struct cqe *cqe,
 
 /* --- Identify --------------------------------------------------------------------------------- */
 
-static bool is_kind_of_discovery(const struct id_ctrl *id)
-{
-        return id->cntrltype == CNTRLTYPE_DISCOVERY;
-}
-
 static void judge_io_sizes(const struct session *s, const struct id_ctrl *id,
                            struct rule_set *found)
 {
@@ -92,7 +87,8 @@ static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, str
         judge_finds(found, is_type_wrong(a, id), ID_CNTRLTYPE);
         judge_finds(found, (sgls & 3) != 1 && (sgls & 3) != 2, ID_SGLS);
         judge_finds(found, s->conn->transport != TRACE_TCP && !keyed, RDMA_SGLS);
-        if (a->discovery || is_kind_of_discovery(id) || !(a->io || id->cntrltype == CNTRLTYPE_IO))
+        if (a->discovery || id->cntrltype == CNTRLTYPE_DISCOVERY ||
+            !(a->io || id->cntrltype == CNTRLTYPE_IO))
                 return;
         judge_finds(found, a->named && !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
         judge_finds(found, le16_get(id->kas) == 0, ID_KAS);

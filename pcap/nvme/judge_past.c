@@ -1327,11 +1327,6 @@ static bool outlives_admin(const struct past *p, const struct session_cmd *cmd)
         return p->gone_ns && cmd->at.time_ns > p->gone_ns + LOST_NS + cqt * MS;
 }
 
-static bool disconnects(const union sqe *s)
-{
-        return sqe_is_fabrics(s, FCTYPE_DISCONNECT);
-}
-
 void past_answer(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                  const struct trace_event *e, struct rule_set *found)
 {
@@ -1342,8 +1337,8 @@ void past_answer(const struct session *s, const struct session_cmd *cmd, const s
                 return;
         judge_finds(found, cmd->expired && succeeded(&a), KA_EXPIRY);
         judge_finds(found,
-                    s->qid > 0 && disconnects(&cmd->sqe) && succeeded(&a) && p->has_id &&
-                        !(le16_get(p->id.ofcs) & OFCS_DISCONNECT) && !is_later(p),
+                    s->qid > 0 && sqe_is_fabrics(&cmd->sqe, FCTYPE_DISCONNECT) && succeeded(&a) &&
+                        p->has_id && !(le16_get(p->id.ofcs) & OFCS_DISCONNECT) && !is_later(p),
                     FAB_DISCONNECT_TOLD);
         judge_finds(found, cmd->aborted_ns && cqe_status(cqe) != NVME_ABORT_REQUESTED, ABORT_WHICH);
         judge_finds(

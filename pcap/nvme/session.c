@@ -148,12 +148,6 @@ static void lose_all(struct reader *r, struct session_private *p, int64_t now_ns
                 memory_lost(&r->hosts, a, c, until_ns);
 }
 
-static void give_up_all(struct reader *r, struct session_private *p)
-{
-        while (p->oldest)
-                give_up(r, p, p->oldest);
-}
-
 static void report_lost(struct reader *r, struct record rec)
 {
         while (r->lost) {
@@ -275,12 +269,6 @@ static void take_data(struct reader *r, const struct session *s, struct session_
         cmd->data_last = e->at;
         *(e->sender == PARTY_HOST ? &cmd->h2c : &cmd->c2h) += n;
         keep_data(r, s, cmd, offset, p, n);
-}
-
-/* Pieces that did not come leave holes. */
-static void find_holes(struct session_cmd *cmd)
-{
-        cmd->data_cut |= cmd->h2c + cmd->c2h < cmd->data_len;
 }
 
 static void ask(struct session_cmd *cmd, const struct trace_event *e)
@@ -998,8 +986,8 @@ static void take_event(struct reader *r, struct session_private *p, struct recor
                 take_gap(r, p, rec->e->sender);
                 break;
         }
-        if (rec->ends && rec->cmd)
-                find_holes(rec->cmd);
+        if (rec->ends && rec->cmd) /* pieces that did not come leave holes */
+                rec->cmd->data_cut |= rec->cmd->h2c + rec->cmd->c2h < rec->cmd->data_len;
 }
 
 static bool succeeds(const struct record *rec)
@@ -1039,7 +1027,8 @@ void reader_event(struct reader *r, const struct trace_event *e)
         r->fn(r->user, &rec);
         after(r, p, &rec);
         if (e->kind == TRACE_CLOSED)
-                give_up_all(r, p);
+                while (p->oldest)
+                        give_up(r, p, p->oldest);
         report_lost(r, rec);
         if (e->kind == TRACE_CLOSED)
                 close_session(r, p);

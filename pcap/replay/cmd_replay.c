@@ -331,11 +331,6 @@ static int run_recorded(const struct replay_args *a, const char *file, struct re
         return rc;
 }
 
-static bool is_controller(const struct replay_args *a)
-{
-        return strcmp(a->role, "controller") == 0;
-}
-
 int replay_command(const struct trace_family *const *families, int argc, char **argv)
 {
         struct replay_args a = { .trace.beside = families + 1,
@@ -364,8 +359,8 @@ int replay_command(const struct trace_family *const *families, int argc, char **
         if (rc == 0 && !source_open(&a.source, argv[first], &a.trace.tls, error, sizeof(error)))
                 rc = refuse(error, "");
         if (rc == 0)
-                rc = is_controller(&a) ? run_controller(&a, &o, argv[first])
-                                       : run_recorded(&a, argv[first], &o);
+                rc = strcmp(a.role, "controller") == 0 ? run_controller(&a, &o, argv[first])
+                                                       : run_recorded(&a, argv[first], &o);
         source_close(&a.source);
         return rc;
 }

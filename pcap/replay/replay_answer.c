@@ -72,11 +72,6 @@ static bool is_rdma(const struct serve_conn *c)
         return c->server->o->transport == HOST_RDMA;
 }
 
-static bool is_same_transport(const struct serve_conn *c)
-{
-        return c->server->plan->rdma == is_rdma(c);
-}
-
 /* A discovery log names the place where the capture is served, and how it is reached. */
 static void map_entry(const struct serve_conn *c, struct disc_entry *e)
 {
@@ -142,7 +137,7 @@ static void give(struct serve_conn *c, struct request *r, const struct plan_cmd 
         memset(r->data + r->c2h_len, 0, r->len - r->c2h_len);
         r->c2h_len = r->len;
         map_log(c, r);
-        if (!cqe_status(&r->cqe) && !is_same_transport(c))
+        if (!cqe_status(&r->cqe) && c->server->plan->rdma != is_rdma(c))
                 map_identify(c, r);
 }
 

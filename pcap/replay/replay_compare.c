@@ -263,18 +263,13 @@ static void compare_property(const struct comparison *c, struct verdict *v)
                     was, is, why ? ": " : "", why ? why : "");
 }
 
-static bool is_property_get(const union sqe *s)
-{
-        return sqe_is_fabrics(s, FCTYPE_PROPERTY_GET);
-}
-
 /* DW0 and DW1 of an error tell where the error is, each controller in its own words. */
 static void compare_result(const struct comparison *c, struct verdict *v)
 {
         if (cqe_status(&c->captured.cqe) != NVME_SUCCESS ||
             cqe_status(&c->live.cqe) != NVME_SUCCESS || c->sqe->opc == NVME_AER)
                 return;
-        if (is_property_get(c->sqe)) {
+        if (sqe_is_fabrics(c->sqe, FCTYPE_PROPERTY_GET)) {
                 compare_property(c, v);
                 return;
         }

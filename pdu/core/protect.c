@@ -43,16 +43,6 @@ uint64_t pi_storage_mask(const struct pi_format *f)
         return low(f->sts);
 }
 
-static uint64_t ref_of(const struct pi_format *f, pi_space space)
-{
-        return (uint64_t)space & pi_ref_mask(f);
-}
-
-static uint64_t storage_of(const struct pi_format *f, pi_space space)
-{
-        return (uint64_t)(space >> pi_ref_bits(f)) & pi_storage_mask(f);
-}
-
 uint64_t pi_crc(const struct pi_format *f, uint64_t crc, const void *bytes, size_t len)
 {
         if (f->guard == 64)
@@ -84,8 +74,9 @@ struct pi_wide pi_wide_get(const struct pi_format *f, const uint8_t *tuple)
 
         return (struct pi_wide) { .guard = (uint64_t)be_space(tuple, n),
                                   .app = (uint16_t)be_space(tuple + n, 2),
-                                  .storage = storage_of(f, space),
-                                  .ref = ref_of(f, space) };
+                                  .storage =
+                                      (uint64_t)(space >> pi_ref_bits(f)) & pi_storage_mask(f),
+                                  .ref = (uint64_t)space & pi_ref_mask(f) };
 }
 
 static void put(uint8_t *p, unsigned len, pi_space v)

@@ -269,17 +269,12 @@ void log_set_level(enum log_level most)
         the.most = most;
 }
 
-static bool log_wants(enum log_level level)
-{
-        return level <= the.most;
-}
-
 void log_line(enum log_level level, const char *kind, const char *peer, const char *fmt, ...)
 {
         char says[LOG_LINE];
         va_list args;
 
-        if (!log_wants(level))
+        if (level > the.most)
                 return;
         va_start(args, fmt);
         pthread_mutex_lock(&the.lock);

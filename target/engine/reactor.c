@@ -61,12 +61,6 @@ void reactor_rx_put(struct reactor *r, uint8_t *buf)
         r->rx_spare++;
 }
 
-static void drop_rx(struct reactor *r)
-{
-        while (r->rx_free)
-                free(reactor_rx_get(r));
-}
-
 /* --- sources that pause ----------------------------------------------------------------------- */
 
 void reactor_pause(struct reactor *r, struct reactor_pause *p, struct loop_source *s, unsigned ms)
@@ -410,7 +404,8 @@ bool reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool i
 
 void reactor_fini(struct reactor *r)
 {
-        drop_rx(r);
+        while (r->rx_free)
+                free(reactor_rx_get(r));
         pool_fini(&r->pool);
         loop_fini(&r->loop);
         free(r->own);

@@ -29,16 +29,11 @@ void config_ana_states(const struct config_port *p, const char *nqn, struct ana_
                 }
 }
 
-static void remove_at(struct config_port *p, unsigned at)
-{
-        memmove(&p->ana[at], &p->ana[at + 1], (--p->n_ana - at) * sizeof(p->ana[0]));
-}
-
 static void remove_states(struct config_port *p, const char *nqn, uint32_t grpid)
 {
         for (unsigned i = p->n_ana; i-- > 0;)
                 if (strcmp(p->ana[i].nqn, nqn) == 0 && (grpid == 0 || p->ana[i].grpid == grpid))
-                        remove_at(p, i);
+                        memmove(&p->ana[i], &p->ana[i + 1], (--p->n_ana - i) * sizeof(p->ana[0]));
 }
 
 void config_ana_remove(struct config_port *p, const char *nqn)

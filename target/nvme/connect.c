@@ -155,11 +155,6 @@ static bool is_of_same_name(const struct attempt *at, const struct subsystem *s)
                strcmp(at->data.hostnqn, at->data.subnqn) == 0;
 }
 
-static uint32_t answer(const struct ctrl_queue *q)
-{
-        return q->ctrl->m.cntlid | auth_demand(q);
-}
-
 /* Names can be taken by anybody: another address is the same host if it has proven its key. */
 static bool is_same_host(const struct ctrl *c, const struct attempt *at, bool here)
 {
@@ -431,6 +426,6 @@ uint16_t admin_connect(struct admin *a)
         pthread_rwlock_unlock(&a->env->inv->lock);
         if (!status)
                 a->verdict = CTRL_CONNECTED;
-        a->r->cqe.dw0 = le32(status ? at.ipo : answer(a->queue));
+        a->r->cqe.dw0 = le32(status ? at.ipo : a->queue->ctrl->m.cntlid | auth_demand(a->queue));
         return status;
 }

@@ -342,11 +342,6 @@ static bool is_packet(uint32_t type)
         return type == ENHANCED_PACKET || type == OLD_PACKET || type == SIMPLE_PACKET;
 }
 
-static int take_packet(struct pcapng *g, const struct block *b, struct capture_frame *out)
-{
-        return (b->type == SIMPLE_PACKET ? take_simple : take_stamped)(g, b, out);
-}
-
 bool pcapng_begins(const struct capture_window *w)
 {
         const uint32_t type = SECTION;
@@ -378,7 +373,7 @@ int pcapng_next(struct pcapng *g, struct capture_frame *out)
 
         while ((rc = next_block(g, &b)) == 1) {
                 if (is_packet(b.type)) {
-                        rc = take_packet(g, &b, out);
+                        rc = (b.type == SIMPLE_PACKET ? take_simple : take_stamped)(g, &b, out);
                         out->others = others;
                         return rc;
                 }

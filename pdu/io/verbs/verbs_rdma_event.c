@@ -5,6 +5,7 @@
  * those that are not, forever in the thread that holds one.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -178,12 +179,6 @@ static const struct {
         [RDMA_CM_EVENT_TIMEWAIT_EXIT] = { true, VERBS_TIMEWAIT_EXIT, NULL },
 };
 
-/* Status is a negative errno or the connection manager's own reason. */
-static int reason_of(const struct rdma_cm_event *e)
-{
-        return e->status < 0 ? -e->status : e->status;
-}
-
 /* Translates it; false: it is nothing to tell. */
 static bool translate(struct verbs_context *c, struct rdma_cm_event *from, struct verbs_event *to)
 {
@@ -195,7 +190,7 @@ static bool translate(struct verbs_context *c, struct rdma_cm_event *from, struc
         to->type = cm_events[from->event].type;
         to->ep = owner->kind == CM_EP ? from->id->context : NULL;
         to->listener = NULL;
-        to->reason = reason_of(from);
+        to->reason = abs(from->status); /* a negative errno, or the connection manager's own */
         to->param = from_cm(&from->param.conn, to->data);
         if (cm_events[from->event].handler)
                 return cm_events[from->event].handler(c, from, to);

@@ -76,11 +76,6 @@ static bool gone(const struct requests *q)
         return c->broken || c->ended || is_fault(c->fault);
 }
 
-static bool admin_queue(const struct rdma_controller *c)
-{
-        return c->cfg.format.admin;
-}
-
 static void free_pieces(struct rdma_cmd *q)
 {
         if (q->piece != &q->one)
@@ -432,7 +427,7 @@ static uint32_t capsule_max(const struct rdma_controller *c, const union sqe *sq
 {
         uint32_t max = rdma_capsule_max(&c->cfg.format);
 
-        if (!admin_queue(c) && sqe->opc == NVME_FABRICS && max < CONNECT_CAPSULE)
+        if (!c->cfg.format.admin && sqe->opc == NVME_FABRICS && max < CONNECT_CAPSULE)
                 return CONNECT_CAPSULE;
         return max;
 }

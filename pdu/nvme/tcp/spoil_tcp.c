@@ -101,14 +101,9 @@ static bool stays_outstanding(const struct spoil *s)
         return is_plain(s) && (sqe->opc == NVME_AER || (waits_for_r2t && le32_get(sqe->sgl.len)));
 }
 
-static bool is_fabrics(const struct spoil *s, enum fctype type)
-{
-        return sqe_is_fabrics(&s->h->cmd.sqe, type);
-}
-
 static bool is_connect(const struct spoil *s)
 {
-        return is_fabrics(s, FCTYPE_CONNECT);
+        return sqe_is_connect(&s->h->cmd.sqe);
 }
 
 static bool is_in_capsule(const struct spoil *s)

@@ -268,11 +268,6 @@ static uint32_t r2t_max(const struct tcp_controller *c)
         return link_violates(&c->link, TCP_R2T_LIMIT) ? R2T_TINY : c->cfg.r2t_max;
 }
 
-static uint16_t next_ttag(const struct tcp_controller *c)
-{
-        return link_violates(&c->link, TCP_R2T_TTAG) ? 0 : track_free_ttag(c->link.track);
-}
-
 static uint32_t dwords(uint32_t len)
 {
         return (len + 3) & ~3u;
@@ -291,7 +286,8 @@ static void send_r2t(struct tcp_request *t)
         struct pdu_data h = {
                 .ch = { .type = PDU_R2T },
                 .cccid = t->r.sqe.cid,
-                .ttag = le16(next_ttag(c)),
+                .ttag = le16(
+                    link_violates(&c->link, TCP_R2T_TTAG) ? 0 : track_free_ttag(c->link.track)),
                 .offset = le32(t->asked),
                 .length = le32(n),
         };

@@ -99,14 +99,9 @@ static void end(struct tcp_host *h, struct slot *s, const struct cqe *cqe)
 
 static void serve(struct tcp_host *h, struct slot *s);
 
-static struct slot *slot_of(struct tx *tx)
-{
-        return (struct slot *)((uint8_t *)tx - offsetof(struct slot, tx));
-}
-
 static void tx_sent(struct tx *tx, void *user)
 {
-        struct slot *s = slot_of(tx);
+        struct slot *s = (struct slot *)((uint8_t *)tx - offsetof(struct slot, tx));
         struct tcp_host *h = user;
 
         s->queued = false;

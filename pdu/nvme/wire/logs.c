@@ -27,11 +27,6 @@ static const struct field error_fields[] = {
         { 0 },
 };
 
-static void describe_log_error(const struct describe *d, const struct log_error *e)
-{
-        describe_fields(d, error_fields, e);
-}
-
 static void kelvin_text(struct text *t, uint64_t v)
 {
         if (v)
@@ -66,11 +61,6 @@ static const struct field smart_fields[] = {
         { 0 },
 };
 
-static void describe_log_smart(const struct describe *d, const struct log_smart *s)
-{
-        describe_fields(d, smart_fields, s);
-}
-
 static const struct field fw_slot_fields[] = {
         FIELD_AT("active", 0, 1, .bits = 3),
         FIELD_AT("next", 0, 1, .shift = 4, .bits = 3),
@@ -83,11 +73,6 @@ static const struct field fw_slot_fields[] = {
         FIELD_AT("frs7", 56, 8, .kind = FIELD_STRING),
         { 0 },
 };
-
-static void describe_log_fw_slot(const struct describe *d, const struct log_fw_slot *f)
-{
-        describe_fields(d, fw_slot_fields, f);
-}
 
 static const struct field effect_fields[] = {
         FIELD_AT("effects", 0, 4, .kind = FIELD_BITS,
@@ -172,7 +157,7 @@ static void any_error(const struct describe *d, const void *data, size_t len)
 
         for (size_t i = 0; i < len / sizeof(*e) && le64_get(e[i].count) != 0; i++) {
                 d->group(d->arg, "entry[]");
-                describe_log_error(d, &e[i]);
+                describe_fields(d, error_fields, &e[i]);
                 d->group(d->arg, NULL);
         }
 }
@@ -180,13 +165,13 @@ static void any_error(const struct describe *d, const void *data, size_t len)
 static void any_smart(const struct describe *d, const void *data, size_t len)
 {
         (void)len;
-        describe_log_smart(d, data);
+        describe_fields(d, smart_fields, data);
 }
 
 static void any_fw_slot(const struct describe *d, const void *data, size_t len)
 {
         (void)len;
-        describe_log_fw_slot(d, data);
+        describe_fields(d, fw_slot_fields, data);
 }
 
 static void any_changed_ns(const struct describe *d, const void *data, size_t len)
