@@ -258,7 +258,7 @@ static int wait_for_event(struct host_ctrl *c, const struct events *ev, struct h
                 host_sleep_on(&s, &c->admin);
                 host_sleep(&s, ms < SLICE_MS ? ms : SLICE_MS);
                 if (host_ctrl_poll(c) < 0) {
-                        *e = c->admin.error;
+                        *e = c->admin.state.error;
                         return -1;
                 }
         }

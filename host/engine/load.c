@@ -1,9 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "load.h"
 
+#include <stdio.h>
+
 #include "pdu/io/loop.h"
 
 enum { ASK_MS = 1 }; /* how often queues without descriptors are asked */
+
+bool load_vbreak(struct load_state *s, const char *fmt, va_list ap)
+{
+        if (s->broken)
+                return false;
+        s->broken = true;
+        s->error = (struct host_error) { .kind = HOST_BROKEN };
+        vsnprintf(s->error.line, sizeof(s->error.line), fmt, ap);
+        return true;
+}
+
+bool load_break(struct load_state *s, const char *fmt, ...)
+{
+        va_list ap;
+        bool now;
+
+        va_start(ap, fmt);
+        now = load_vbreak(s, fmt, ap);
+        va_end(ap);
+        return now;
+}
 
 unsigned load_number(const struct load *l, unsigned queue)
 {
@@ -33,8 +56,8 @@ void load_why_failed(const struct load *l, const struct load_io *io, struct host
 
 void load_why_lost(const struct load *l, unsigned queue, struct host_error *e)
 {
-        if (l->ops->why_lost)
-                l->ops->why_lost(l, queue, e);
+        if (l->ops->state)
+                *e = l->ops->state(l, queue)->error;
         else
                 host_error_set(e, HOST_BROKEN, "queue %u: the connection ended",
                                load_number(l, queue));

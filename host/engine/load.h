@@ -9,6 +9,7 @@
 #define NVMF_HOST_LOAD_H
 
 #include <poll.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,15 @@ struct load_io { /* begins the family's: load_ops.io_bytes, zero at first */
 
 enum { LOAD_FDS = 4 }; /* descriptors of one queue at most */
 
+struct load_state {  /* what is to be known of a queue; in the family's, zero at first */
+        bool broken; /* it is lost, and stays so */
+        struct host_error error; /* ... for this reason */
+        uint64_t received_at;    /* loop_now_ns() when what is in hand came in; 0: nobody knows */
+};
+/* It is lost from here on, for a reason in a line. False: it was already. */
+bool load_break(struct load_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool load_vbreak(struct load_state *s, const char *fmt, va_list ap);
+
 struct json_object;
 struct load;
 
@@ -44,8 +54,8 @@ struct load_ops {
         /* Sends what is queued (NULL: submit() does); takes what has come: how much (0: nothing), calling done(). -1: lost. */
         int (*send)(struct load *l, unsigned queue);
         long (*receive)(struct load *l, unsigned queue);
-        /* loop_now_ns() when what is in hand came in. NULL: nobody knows, it is asked for now. */
-        uint64_t (*received_at)(const struct load *l, unsigned queue);
+        /* Stays where it is until reconnect(). NULL: no more is known. */
+        struct load_state *(*state)(const struct load *l, unsigned queue);
         /* What to wait for, LOAD_FDS at most; how many. 0: it has to be asked. -1: do not wait. */
         int (*fds)(struct load *l, unsigned queue, struct pollfd *fds);
         /* It is lost from here on, for this reason: done() of all that is outstanding. NULL: nobody is told. */
@@ -57,9 +67,8 @@ struct load_ops {
 
         /* By which reports name it. NULL: from 1. */
         unsigned (*number)(const struct load *l, unsigned queue);
-        /* NULL, both: no more is known. */
+        /* NULL: no more is known. */
         void (*why_failed)(const struct load *l, const struct load_io *io, struct host_error *e);
-        void (*why_lost)(const struct load *l, unsigned queue, struct host_error *e);
 
         /* More of them for a report: members of a JSON object. NULL: nothing. */
         void (*show)(const struct load *l, struct json_object *o);

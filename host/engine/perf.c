@@ -22,6 +22,7 @@ struct worker;
 
 struct perf_queue {
         unsigned queue; /* of the load */
+        const struct load_state *state;
         struct worker *worker;
         uint64_t next; /* of a rising load: in units of io_size */
 };
@@ -100,8 +101,8 @@ static void ended(struct load_io *io, void *user)
 {
         struct slot *s = user;
         struct worker *w = s->pq->worker;
-        const struct load_ops *ops = w->load->ops;
-        uint64_t now = ops->received_at ? ops->received_at(w->load, s->pq->queue) : loop_now_ns();
+        const struct load_state *state = s->pq->state;
+        uint64_t now = state && state->received_at ? state->received_at : loop_now_ns();
 
         w->outstanding--;
         if (io->outcome != LOAD_DONE)
@@ -292,9 +293,11 @@ static int make_worker(struct worker *w, struct load *l, const struct perf_optio
         if (!w->queues || !w->numbers || !w->data)
                 return host_fail(e, HOST_BROKEN, "no memory for worker %u", index);
         for (unsigned i = index; i < l->queues; i += workers) {
-                w->queues[w->count] = (struct perf_queue) { .queue = i,
-                                                            .worker = w,
-                                                            .next = w->units / l->queues * i };
+                w->queues[w->count] =
+                    (struct perf_queue) { .queue = i,
+                                          .state = l->ops->state ? l->ops->state(l, i) : NULL,
+                                          .worker = w,
+                                          .next = w->units / l->queues * i };
                 w->numbers[w->count++] = i;
         }
         for (uint32_t i = 0; i < o->io_size; i++)

@@ -31,18 +31,17 @@ static void take_events(struct host_rdma *c)
         (void)rdma_group_events(&c->group, UINT_MAX);
 }
 
-static void __attribute__((format(printf, 2, 3)))
-conn_break(struct host_rdma *c, const char *fmt, ...)
+int host_rdma_break(struct host_rdma *c, const char *fmt, ...)
 {
-        char why[300];
+        char why[sizeof(c->state->error.line)];
         va_list ap;
 
-        if (c->broken)
-                return;
         va_start(ap, fmt);
         vsnprintf(why, sizeof(why), fmt, ap);
         va_end(ap);
-        c->ops->breaks(c, why);
+        if (load_break(c->state, "%s: %s", c->name, why))
+                host_rdma_abort(c);
+        return -1;
 }
 
 /* --- what the endpoint says --------------------------------------------------------------------- */
@@ -75,7 +74,7 @@ static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
                 return false;
         rdma_ep_step(e, why);
         if (live && ending(c, why))
-                conn_break(c, "%s", ending(c, why));
+                host_rdma_break(c, "%s", ending(c, why));
         return false;
 }
 
@@ -95,7 +94,7 @@ static void await_cause(struct host_rdma *c)
 {
         uint64_t deadline = deadline_in(CAUSE_MS);
 
-        while (!c->broken && ms_until(deadline) > 0) {
+        while (!c->state->broken && ms_until(deadline) > 0) {
                 loop_sleep_us(1000);
                 take_events(c);
         }
@@ -106,9 +105,10 @@ void host_rdma_failed(struct host_rdma *c, const struct verbs_wc *wc)
         take_events(c); /* the cause may be known by them */
         if (wc->status == VERBS_FLUSHED)
                 await_cause(c);
-        if (!c->broken)
+        if (!c->state->broken)
                 rdma_ep_step(&c->ep, LIFE_FAILED);
-        conn_break(c, "%s failed: %s", verbs_op_name(wc->wr->op), verbs_status_name(wc->status));
+        host_rdma_break(c, "%s failed: %s", verbs_op_name(wc->wr->op),
+                        verbs_status_name(wc->status));
 }
 
 /* --- polling ------------------------------------------------------------------------------------ */
@@ -130,15 +130,15 @@ long host_rdma_receive(struct host_rdma *c)
 {
         unsigned n = rdma_group_poll(&c->group, 1);
 
-        if (!c->broken && time_for_events(c, n == 0))
+        if (!c->state->broken && time_for_events(c, n == 0))
                 take_events(c);
-        return c->broken ? -1 : (long)n;
+        return c->state->broken ? -1 : (long)n;
 }
 
 int host_rdma_fds(struct host_rdma *c, struct pollfd *fds)
 {
         c->slept = true;
-        return rdma_group_arm(&c->group, fds, HOST_RDMA_FDS);
+        return rdma_group_arm(&c->group, fds, LOAD_FDS);
 }
 
 void host_rdma_sleep(struct host_rdma *c, int ms)
@@ -169,19 +169,15 @@ static void run_down(struct host_rdma *c)
 
 void host_rdma_abort(struct host_rdma *c)
 {
-        c->broken = true;
         rdma_ep_step(&c->ep, LIFE_ABORT);
         run_down(c);
 }
 
 void host_rdma_disconnect(struct host_rdma *c)
 {
-        bool broken = c->broken;
-
         if (!c->group.context) /* it could not be opened */
                 return;
-        c->broken = true; /* nothing more is taken on */
-        if (!broken)
+        if (load_break(c->state, "%s: closed", c->name)) /* nothing more is taken on */
                 rdma_ep_step(&c->ep, LIFE_CLOSE);
         run_down(c);
 }

@@ -12,19 +12,18 @@
 
 #include <poll.h>
 
-#include "error.h"
+#include "load.h"
+#include "pdu/io/loop.h"
 #include "pdu/verbs/rdma_ep.h"
 #include "pdu/verbs/rdma_memory.h"
 
 struct host_rdma;
 
 struct host_rdma_ops {
-        const char *closed,
-            *refused; /* in errors: "target closed the connection", "refused by the target" */
+        const char *closed;  /* in errors: "target closed the connection" */
+        const char *refused; /* "refused by the target" */
         /* rdma_ep_ops.completed(): the family's work requests. False in any case. */
         bool (*completed)(struct rdma_ep *e, const struct verbs_wc *wc);
-        /* It has to break for this reason: host_rdma_abort() is to follow. */
-        void (*breaks)(struct host_rdma *c, const char *why);
         /* No work request reaches memory any more: all that is outstanding is lost. */
         void (*ended)(struct host_rdma *c);
         /* The private data of a rejection, in c->said: true if it says why, and e does then. */
@@ -37,12 +36,11 @@ struct host_rdma_config {
         struct verbs_provider *verbs; /* NULL: the devices of this machine */
 };
 
-enum { HOST_RDMA_FDS = 4 }; /* descriptors of one connection at most */
-
 struct host_rdma {
         struct rdma_ep ep; /* first */
         struct rdma_group group;
         struct rdma_memory memory;
+        struct load_state *state; /* the family's */
         const struct host_rdma_ops *ops;
         struct rdma_ep_ops ep_ops; /* with the family's completed() */
         struct host_rdma_config cfg;
@@ -50,8 +48,7 @@ struct host_rdma {
         uint64_t deadline;         /* of its opening */
         struct verbs_event said;   /* RESOLVED, ESTABLISHED or what came in place of it */
         bool heard;                /* there is one */
-        bool broken;
-        bool slept; /* there may be events */
+        bool slept;                /* there may be events */
         unsigned polls;
 };
 
@@ -59,7 +56,7 @@ struct host_rdma {
  * Opening, in steps. -1: e says why, and host_rdma_disconnect() and host_rdma_close() are to follow, as after all
  * went well; cfg's strings stay as long.
  */
-/* Resolves the address: then c->ep.dev and c->memory are there. c is all zeroes but c->name. */
+/* Resolves the address: then c->ep.dev and c->memory are there. c is all zeroes but c->name and c->state. */
 int host_rdma_resolve(struct host_rdma *c, const struct host_rdma_ops *ops,
                       const struct host_rdma_config *cfg, struct host_error *e);
 /* Its queue pair. -1 also where the device supports fewer sends than attr asks for. */
@@ -81,16 +78,26 @@ static inline int host_rdma_post(struct host_rdma *c, struct verbs_wr *recvs,
         return sends ? rdma_ep_post(&c->ep, sends, &bad) : 0;
 }
 
+/* First of all in completed(): notes when the batch came. */
+static inline void host_rdma_note(struct host_rdma *c)
+{
+        if (c->group.batch_at == 1)
+                c->state->received_at = loop_now_ns();
+}
+
 /* Hands out completions and, now and then, events; how many completions there were. -1: it is broken. */
 long host_rdma_receive(struct host_rdma *c);
-/* As load_ops.fds(): HOST_RDMA_FDS at most. */
+/* As load_ops.fds(): LOAD_FDS at most. */
 int host_rdma_fds(struct host_rdma *c, struct pollfd *fds);
 /* Sleeps until something comes, at most ms. */
 void host_rdma_sleep(struct host_rdma *c, int ms);
 
 /* A completion has failed, for no fault of the peer's own: it breaks, for what the events say, if anything. */
 void host_rdma_failed(struct host_rdma *c, const struct verbs_wc *wc);
-/* It has broken, for whatever reason: ended() is called before this returns. */
+/* It breaks for this reason, with c->name before it, unless it has already. Always -1. */
+int host_rdma_break(struct host_rdma *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Its state has just broken: ended() is called before this returns. */
 void host_rdma_abort(struct host_rdma *c);
 
 /* Ends it in order; nothing, where it is broken. ended() has been called then. */

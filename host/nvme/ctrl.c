@@ -528,8 +528,8 @@ static int shut_down(struct host_ctrl *c, struct host_error *e)
 {
         uint64_t cc;
 
-        if (c->admin.broken) {
-                *e = c->admin.error;
+        if (c->admin.state.broken) {
+                *e = c->admin.state.error;
                 return -1;
         }
         c->enabled = false; /* no Keep Alive any more: the controller's timer stops as well */

@@ -9,8 +9,6 @@ struct nvme_io {
         struct host_cmd cmd;
 };
 
-_Static_assert((unsigned)LOAD_FDS >= (unsigned)HOST_QUEUE_FDS, "room for a queue's descriptors");
-
 static struct host_ctrl *ctrl_of(const struct load *l)
 {
         return l->host;
@@ -56,9 +54,9 @@ static long receive(struct load *l, unsigned queue)
         return host_queue_receive(queue_of(l, queue));
 }
 
-static uint64_t received_at(const struct load *l, unsigned queue)
+static struct load_state *state(const struct load *l, unsigned queue)
 {
-        return queue_of(l, queue)->received_at;
+        return &queue_of(l, queue)->state;
 }
 
 static int fds(struct load *l, unsigned queue, struct pollfd *to)
@@ -97,11 +95,6 @@ static void why_failed(const struct load *l, const struct load_io *io, struct ho
                          sqe_name(&cmd->sqe, false), io->blocks, (unsigned long long)io->block);
 }
 
-static void why_lost(const struct load *l, unsigned queue, struct host_error *e)
-{
-        *e = queue_of(l, queue)->error;
-}
-
 static void show(const struct load *l, struct json_object *o)
 {
         const struct host_params *p = &ctrl_of(l)->params;
@@ -114,7 +107,7 @@ static int keep(struct load *l, struct host_error *e)
 {
         if (host_ctrl_poll(ctrl_of(l)) >= 0)
                 return 0;
-        *e = ctrl_of(l)->admin.error;
+        *e = ctrl_of(l)->admin.state.error;
         return -1;
 }
 
@@ -135,14 +128,13 @@ struct load nvme_load(struct host_ctrl *c, uint32_t nsid, uint32_t block_size, u
                 .submit = submit,
                 .send = send,
                 .receive = receive,
-                .received_at = received_at,
+                .state = state,
                 .fds = fds,
                 .abandon = abandon,
                 .add_memory = add_memory,
                 .drop_memory = drop_memory,
                 .number = number,
                 .why_failed = why_failed,
-                .why_lost = why_lost,
                 .show = show,
                 .keep = keep,
                 .next = next,

@@ -30,14 +30,10 @@ int host_queue_break(struct host_queue *q, const char *fmt, ...)
 {
         va_list ap;
 
-        if (q->broken)
-                return -1;
-        q->broken = true;
-        q->error = (struct host_error) { .kind = HOST_BROKEN };
         va_start(ap, fmt);
-        vsnprintf(q->error.line, sizeof(q->error.line), fmt, ap);
+        if (load_vbreak(&q->state, fmt, ap))
+                q->ops->fail(q);
         va_end(ap);
-        q->ops->fail(q);
         return -1;
 }
 
@@ -50,8 +46,8 @@ void host_queue_close(struct host_queue *q)
 
 int host_queue_add_memory(struct host_queue *q, void *base, size_t len, struct host_error *e)
 {
-        if (q->broken) {
-                *e = q->error;
+        if (q->state.broken) {
+                *e = q->state.error;
                 return -1;
         }
         return q->ops->add_memory(q, base, len) == 0
@@ -93,7 +89,7 @@ int host_queue_wait(struct host_queue *q, int ms)
 
 int host_queue_fds(struct host_queue *q, struct pollfd *fds)
 {
-        return q->broken ? -1 : q->ops->fds(q, fds);
+        return q->state.broken ? -1 : q->ops->fds(q, fds);
 }
 
 void host_sleep_on(struct host_sleep *s, struct host_queue *q)
@@ -145,7 +141,7 @@ int host_run_left(const struct host_run *run)
 
 bool host_run_over(const struct host_run *run)
 {
-        return run->done || run->queue->broken || host_run_left(run) == 0;
+        return run->done || run->queue->state.broken || host_run_left(run) == 0;
 }
 
 int host_run_end(struct host_run *run, struct cqe *cqe, struct host_error *e)
@@ -157,7 +153,7 @@ int host_run_end(struct host_run *run, struct cqe *cqe, struct host_error *e)
                 host_queue_break(q, "queue %u: no response to %s within %u ms", q->qid, name,
                                  q->timeout);
         if (!run->done || run->cmd.status == HOST_STATUS_ABORTED) {
-                *e = q->error;
+                *e = q->state.error;
                 return -1;
         }
         if (cqe)

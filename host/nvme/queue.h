@@ -6,13 +6,14 @@
  * that calls host_queue_poll() of each, and sleeps by host_sleep.
  *
  * A queue breaks once and stays broken: every command outstanding is called back with
- * HOST_STATUS_ABORTED, q->error says why, and only host_queue_close() is of use then.
+ * HOST_STATUS_ABORTED, q->state.error says why, and only host_queue_close() is of use then.
  */
 #ifndef NVMF_HOST_QUEUE_H
 #define NVMF_HOST_QUEUE_H
 
 #include <poll.h>
 
+#include "host/engine/load.h"
 #include "pdu/io/loop.h"
 #include "pdu/nvme/tcp/tcp_host.h"
 #include "status.h"
@@ -25,7 +26,7 @@ enum {
         HOST_STATUS_ABORTED = 0x8371, /* Command Aborted By Host: the connection is gone; with a bit
                                        * that the wire does not have, lest a controller say so */
         HOST_TIMEOUT = 30000,         /* ms */
-        HOST_QUEUE_FDS = 4,           /* descriptors of one queue at most */
+        HOST_QUEUE_FDS = LOAD_FDS,
 };
 
 enum host_transport { HOST_TCP, HOST_RDMA };
@@ -56,11 +57,9 @@ struct host_queue {
         void *own;           /* the transport's */
         uint16_t qid, depth; /* commands outstanding at most */
         unsigned timeout;
-        bool broken;
-        uint64_t submitted;      /* commands so far: the traffic that a keep-alive timer sees;
-                                  * one thread writes it, others may read it atomically */
-        uint64_t received_at;    /* loop_now_ns() when what is in hand came in */
-        struct host_error error; /* once broken */
+        struct load_state state;
+        uint64_t submitted; /* commands so far: the traffic that a keep-alive timer sees;
+                             * one thread writes it, others may read it atomically */
 };
 
 /* What a transport does; callers use the functions below. */
@@ -88,7 +87,7 @@ void host_queue_close(struct host_queue *q);
 /* Queues a command; nothing is sent before the next poll. -1 when the queue is full or broken. */
 static inline int host_queue_submit(struct host_queue *q, struct host_cmd *cmd)
 {
-        if (q->broken || q->ops->submit(q, cmd) < 0)
+        if (q->state.broken || q->ops->submit(q, cmd) < 0)
                 return -1;
         __atomic_store_n(&q->submitted, q->submitted + 1, __ATOMIC_RELAXED);
         return 0;
@@ -97,13 +96,13 @@ static inline int host_queue_submit(struct host_queue *q, struct host_cmd *cmd)
 /* Sends all that is queued, as far as the transport takes it, in one call. */
 static inline int host_queue_send(struct host_queue *q)
 {
-        return q->broken ? -1 : q->ops->send(q);
+        return q->state.broken ? -1 : q->ops->send(q);
 }
 /* Takes what has arrived, in one call: done() of ended commands. Bytes or completions taken; 0:
  * none; -1: broken. */
 static inline long host_queue_receive(struct host_queue *q)
 {
-        return q->broken ? -1 : q->ops->receive(q);
+        return q->state.broken ? -1 : q->ops->receive(q);
 }
 /* Both. 1 if something was received. */
 int host_queue_poll(struct host_queue *q);

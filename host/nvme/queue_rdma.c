@@ -18,8 +18,6 @@ enum {
         INLINE_MAX = 64, /* an SQE */
 };
 
-_Static_assert((unsigned)HOST_QUEUE_FDS >= (unsigned)HOST_RDMA_FDS, "room for its descriptors");
-
 struct queue_rdma {
         struct host_rdma conn; /* first */
         struct host_queue *queue;
@@ -35,21 +33,13 @@ static struct queue_rdma *rdma_of(struct host_queue *q)
 
 /* --- what the connection says ------------------------------------------------------------------- */
 
-static void on_break(struct host_rdma *c, const char *why)
-{
-        struct host_queue *q = ((struct queue_rdma *)c)->queue;
-
-        host_queue_break(q, "queue %u: %s", q->qid, why);
-}
-
 static void broken_by(struct queue_rdma *r, const struct verbs_wc *wc)
 {
-        struct host_queue *q = r->queue;
         struct fault f = rdma_host_fault(r->host);
 
         if (is_fault(f))
-                host_queue_break(q, "queue %u: controller broke %s (%s)", q->qid,
-                                 rule_get(f.rule)->id, rule_get(f.rule)->says);
+                host_rdma_break(&r->conn, "controller broke %s (%s)", rule_get(f.rule)->id,
+                                rule_get(f.rule)->says);
         else
                 host_rdma_failed(&r->conn, wc);
 }
@@ -59,9 +49,8 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 {
         struct queue_rdma *r = (struct queue_rdma *)e;
 
-        if (r->conn.group.batch_at == 1) /* the first of its batch */
-                r->queue->received_at = loop_now_ns();
-        if (rdma_host_completed(r->host, wc) && !r->queue->broken)
+        host_rdma_note(&r->conn);
+        if (rdma_host_completed(r->host, wc) && !r->queue->state.broken)
                 broken_by(r, wc);
         return false;
 }
@@ -93,11 +82,6 @@ static void rdma_close(struct host_queue *q)
 {
         struct queue_rdma *r = rdma_of(q);
 
-        if (!q->broken) {
-                q->broken = true; /* nothing more is taken on */
-                q->error = (struct host_error) { .kind = HOST_BROKEN };
-                snprintf(q->error.line, sizeof(q->error.line), "queue %u: closed", q->qid);
-        }
         host_rdma_disconnect(&r->conn);
         rdma_host_free(r->host);
         bounces_fini(&r->bounces);
@@ -177,7 +161,7 @@ static int rdma_send(struct host_queue *q)
         struct queue_rdma *r = rdma_of(q);
 
         if (rdma_host_wants_post(r->host) && post(r) < 0)
-                return host_queue_break(q, "queue %u: post: %s", q->qid, strerror(errno));
+                return host_rdma_break(&r->conn, "post: %s", strerror(errno));
         return 0;
 }
 
@@ -339,13 +323,13 @@ static int resolve(struct queue_rdma *r, const struct host_queue_config *cfg, st
         static const struct host_rdma_ops ops = { .closed = "controller closed the connection",
                                                   .refused = "refused by the controller",
                                                   .completed = on_completion,
-                                                  .breaks = on_break,
                                                   .ended = on_end,
                                                   .rejected = explain_reject };
         const struct host_rdma_config rdma = { cfg->traddr, cfg->trsvcid, cfg->timeout,
                                                cfg->verbs };
 
         snprintf(r->conn.name, sizeof(r->conn.name), "queue %u", cfg->qid);
+        r->conn.state = &r->queue->state;
         r->bounces.memory = &r->conn.memory;
         return host_rdma_resolve(&r->conn, &ops, &rdma, e);
 }

@@ -56,7 +56,7 @@ static long read_stream(struct host_queue *q)
 
         if (n <= 0)
                 return n;
-        q->received_at = loop_now_ns();
+        q->state.received_at = loop_now_ns();
         tcp_host_received(t->host, (size_t)n);
         return judge_link(q) < 0 ? -1 : n;
 }
@@ -66,7 +66,7 @@ static long tcp_receive(struct host_queue *q)
         const struct queue_tcp *t = q->own;
         long n = read_stream(q);
 
-        if (n >= 0 || q->broken)
+        if (n >= 0 || q->state.broken)
                 return n;
         return t->stream.end == STREAM_FIN
                    ? host_queue_break(q, "queue %u: controller closed the connection", q->qid)
@@ -77,7 +77,7 @@ static long tcp_receive(struct host_queue *q)
 static int tcp_send(struct host_queue *q)
 {
         struct queue_tcp *t = q->own;
-        char why[sizeof(q->error.line)];
+        char why[sizeof(q->state.error.line)];
 
         if (!link_wants_send(t->link) || link_flush(t->link, &t->stream) >= 0)
                 return 0;
@@ -160,19 +160,19 @@ static int exchange_ic(struct host_queue *q, uint64_t deadline, struct host_erro
         while (!tcp_host_ready(t->host) && ms_until(deadline) > 0 &&
                host_queue_wait(q, ms_until(deadline)) >= 0)
                 ;
-        if (q->broken)
-                *e = q->error;
+        if (q->state.broken)
+                *e = q->state.error;
         else if (!tcp_host_ready(t->host))
                 host_error_set(e, HOST_BROKEN, "queue %u: no ICResp within %u ms", q->qid,
                                q->timeout);
-        return tcp_host_ready(t->host) && !q->broken ? 0 : -1;
+        return tcp_host_ready(t->host) && !q->state.broken ? 0 : -1;
 }
 
 static void tcp_close(struct host_queue *q)
 {
         struct queue_tcp *t = q->own;
 
-        if (!q->broken) {
+        if (!q->state.broken) {
                 link_flush(t->link, &t->stream);
                 host_queue_break(q, "queue %u: closed", q->qid);
         } else if (is_fault(t->link->fault)) {

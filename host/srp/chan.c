@@ -2,7 +2,6 @@
 #include "chan.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,24 +22,16 @@ enum {
 
 /* --- what the connection says ------------------------------------------------------------------- */
 
-static void on_break(struct host_rdma *conn, const char *why)
-{
-        struct srp_chan *c = (struct srp_chan *)conn;
-
-        srp_chan_break(c, "channel %u: %s", c->number, why);
-}
-
 static void broken_by(struct srp_chan *c, const struct verbs_wc *wc)
 {
         enum srp_rule rule = srp_initiator_fault(c->machine);
         uint32_t reason;
 
         if (rule != SRP_RULE_NONE)
-                srp_chan_break(c, "channel %u: target broke %s (%s)", c->number,
-                               srp_rule_get(rule)->id, srp_rule_get(rule)->says);
+                host_rdma_break(&c->conn, "target broke %s (%s)", srp_rule_get(rule)->id,
+                                srp_rule_get(rule)->says);
         else if (srp_initiator_is_left(c->machine, &reason))
-                srp_chan_break(c, "channel %u: target has logged out (reason %u)", c->number,
-                               reason);
+                host_rdma_break(&c->conn, "target has logged out (reason %u)", reason);
         else
                 host_rdma_failed(&c->conn, wc);
 }
@@ -50,9 +41,8 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 {
         struct srp_chan *c = (struct srp_chan *)e;
 
-        if (c->conn.group.batch_at == 1) /* the first of its batch */
-                c->received_at = loop_now_ns();
-        if (srp_initiator_completed(c->machine, wc) && !c->conn.broken)
+        host_rdma_note(&c->conn);
+        if (srp_initiator_completed(c->machine, wc) && !c->state.broken)
                 broken_by(c, wc);
         return false;
 }
@@ -75,33 +65,19 @@ static int post(struct srp_chan *c)
 
 int srp_chan_send(struct srp_chan *c)
 {
-        if (c->conn.broken)
+        if (c->state.broken)
                 return -1;
         if (srp_initiator_wants_post(c->machine) && post(c) < 0)
-                return srp_chan_break(c, "channel %u: post: %s", c->number, strerror(errno));
+                return host_rdma_break(&c->conn, "post: %s", strerror(errno));
         return 0;
 }
 
 int srp_chan_submit(struct srp_chan *c, struct srp_request_out *r)
 {
-        return c->conn.broken ? -1 : srp_initiator_submit(c->machine, r);
+        return c->state.broken ? -1 : srp_initiator_submit(c->machine, r);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
-
-int srp_chan_break(struct srp_chan *c, const char *fmt, ...)
-{
-        va_list ap;
-
-        if (c->conn.broken)
-                return -1;
-        c->error = (struct host_error) { .kind = HOST_BROKEN };
-        va_start(ap, fmt);
-        vsnprintf(c->error.line, sizeof(c->error.line), fmt, ap);
-        va_end(ap);
-        host_rdma_abort(&c->conn);
-        return -1;
-}
 
 /* The target ends the connection, which is what is waited for. */
 static void log_out(struct srp_chan *c)
@@ -111,17 +87,15 @@ static void log_out(struct srp_chan *c)
         srp_initiator_logout(c->machine);
         if (srp_chan_send(c) < 0)
                 return;
-        while (!c->conn.broken && ms_until(deadline) > 0)
+        while (!c->state.broken && ms_until(deadline) > 0)
                 if (host_rdma_receive(&c->conn) == 0)
                         host_rdma_sleep(&c->conn, NAP_MS);
 }
 
 void srp_chan_close(struct srp_chan *c, bool logout)
 {
-        if (!c->conn.broken && logout && c->machine && c->conn.ep.life.state == LIFE_LIVE)
+        if (!c->state.broken && logout && c->machine && c->conn.ep.life.state == LIFE_LIVE)
                 log_out(c);
-        if (!c->conn.broken)
-                host_error_set(&c->error, HOST_BROKEN, "channel %u: closed", c->number);
         host_rdma_disconnect(&c->conn);
         if (c->machine)
                 srp_initiator_free(c->machine);
@@ -264,13 +238,13 @@ static int resolve(struct srp_chan *c, struct host_error *e)
         static const struct host_rdma_ops ops = { .closed = "target closed the connection",
                                                   .refused = "refused by the target",
                                                   .completed = on_completion,
-                                                  .breaks = on_break,
                                                   .ended = on_end,
                                                   .rejected = explain_reject };
         const struct srp_params *p = c->params;
         const struct host_rdma_config cfg = { p->traddr, p->trsvcid, p->timeout, p->verbs };
 
         snprintf(c->conn.name, sizeof(c->conn.name), "channel %u", c->number);
+        c->conn.state = &c->state;
         return host_rdma_resolve(&c->conn, &ops, &cfg, e);
 }
 

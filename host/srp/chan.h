@@ -26,8 +26,7 @@ struct srp_chan {
         unsigned depth;  /* requests that may be outstanding */
         struct srp_login_req asked;
         struct srp_login_rsp granted;
-        struct host_error error; /* conn.broken: why */
-        uint64_t received_at;    /* ns: when what is in hand came in */
+        struct load_state state;
 };
 
 /* Logs in, as one of several channels or (single) as the first. p must outlive it. 0; -1: e says why, and nothing is to
@@ -36,8 +35,6 @@ int srp_chan_open(struct srp_chan *c, const struct srp_params *p, unsigned numbe
                   struct host_error *e);
 /* SRP_I_LOGOUT if `logout`, then DREQ; what is outstanding is lost. */
 void srp_chan_close(struct srp_chan *c, bool logout);
-/* It is lost from here on, for this reason: done() of all that is outstanding. */
-int __attribute__((format(printf, 2, 3))) srp_chan_break(struct srp_chan *c, const char *fmt, ...);
 
 /* As struct load_ops: -1: full, or lost. Nothing is sent before srp_chan_send(). To receive: host_rdma_receive(). */
 int srp_chan_submit(struct srp_chan *c, struct srp_request_out *r);

@@ -88,7 +88,7 @@ static int run(struct srp_chan *c, struct srp_request_out *r, struct host_error 
 
         r->done = on_done;
         r->user = &done;
-        if (!c->conn.broken && srp_chan_submit(c, r) < 0) {
+        if (!c->state.broken && srp_chan_submit(c, r) < 0) {
                 r->user = NULL;
                 return host_fail(e, HOST_BROKEN, "channel %u: the request limit is reached",
                                  c->number);
@@ -97,8 +97,7 @@ static int run(struct srp_chan *c, struct srp_request_out *r, struct host_error 
                 if (host_rdma_receive(&c->conn) != 0)
                         continue;
                 if (ms_until(deadline) == 0)
-                        srp_chan_break(c, "channel %u: no response within %u ms", c->number,
-                                       c->params->timeout);
+                        host_rdma_break(&c->conn, "no response within %u ms", c->params->timeout);
                 else if (!done)
                         host_rdma_sleep(&c->conn, NAP_MS);
         }
@@ -106,7 +105,7 @@ static int run(struct srp_chan *c, struct srp_request_out *r, struct host_error 
         r->user = NULL;         /* a channel that breaks ends what is outstanding */
         if (done && r->outcome == SRP_DONE)
                 return 0;
-        *e = c->error;
+        *e = c->state.error;
         return -1;
 }
 

@@ -9,8 +9,6 @@ struct srp_io {
         struct srp_request_out r;
 };
 
-_Static_assert((unsigned)LOAD_FDS >= (unsigned)HOST_RDMA_FDS, "room for a channel's descriptors");
-
 static const struct srp_work *work_of(const struct load *l)
 {
         return l->host;
@@ -54,9 +52,9 @@ static long receive(struct load *l, unsigned queue)
         return host_rdma_receive(&chan_of(l, queue)->conn);
 }
 
-static uint64_t received_at(const struct load *l, unsigned queue)
+static struct load_state *state(const struct load *l, unsigned queue)
 {
-        return chan_of(l, queue)->received_at;
+        return &chan_of(l, queue)->state;
 }
 
 static int fds(struct load *l, unsigned queue, struct pollfd *to)
@@ -66,9 +64,7 @@ static int fds(struct load *l, unsigned queue, struct pollfd *to)
 
 static void abandon(struct load *l, unsigned queue, const char *why)
 {
-        struct srp_chan *c = chan_of(l, queue);
-
-        srp_chan_break(c, "channel %u: %s", c->number, why);
+        host_rdma_break(&chan_of(l, queue)->conn, "%s", why);
 }
 
 static int add_memory(struct load *l, unsigned queue, void *base, size_t len, struct host_error *e)
@@ -106,11 +102,6 @@ static void why_failed(const struct load *l, const struct load_io *io, struct ho
         srp_fail_status(&((const struct srp_io *)(const void *)io)->r, what, e);
 }
 
-static void why_lost(const struct load *l, unsigned queue, struct host_error *e)
-{
-        *e = chan_of(l, queue)->error;
-}
-
 struct load srp_load(struct srp_work *w)
 {
         static const struct load_ops ops = {
@@ -118,13 +109,12 @@ struct load srp_load(struct srp_work *w)
                 .submit = submit,
                 .send = send,
                 .receive = receive,
-                .received_at = received_at,
+                .state = state,
                 .fds = fds,
                 .abandon = abandon,
                 .add_memory = add_memory,
                 .drop_memory = drop_memory,
                 .why_failed = why_failed,
-                .why_lost = why_lost,
                 .reconnect = reconnect,
         };
 

@@ -649,7 +649,7 @@ static void resources_run_out(void **state)
                 opened(1);
                 memory_refuse(fabric, (enum memory_what)what, 1);
                 if (run_io(NVME_WRITE, data, DATA) < 0)
-                        assert_true(queue.broken);
+                        assert_true(queue.state.broken);
                 memory_refuse(fabric, MEMORY_ANY, 0);
                 closed();
         }
@@ -668,7 +668,7 @@ static void completions_fail(void **state)
                 for (unsigned i = 0; i < 4; i++) /* a SEND and a response each */
                         if (run_io(NVME_READ, data, 512) < 0)
                                 says(verbs_status_name(VERBS_REMOTE_OPERATION));
-                assert_true(queue.broken);
+                assert_true(queue.state.broken);
                 closed();
         }
 }
@@ -768,7 +768,7 @@ static void wrong_answers(void **state)
                 script.respond = cases[i].respond;
                 assert_int_equal(run_flush(), -1);
                 says(cases[i].says);
-                assert_true(queue.broken);
+                assert_true(queue.state.broken);
                 assert_int_equal(done_count, 1); /* that one, too, once */
                 assert_int_equal(status, HOST_STATUS_ABORTED);
                 assert_int_equal(host_queue_submit(&queue, &more), -1);
@@ -788,7 +788,7 @@ static void answered_twice(void **state)
         script.respond = twice;
         run_flush(); /* the second answer may come with the first, or later */
         assert_true(host_queue_wait(&queue, 10) < 0 || host_queue_wait(&queue, 10) < 0);
-        assert_non_null(strstr(queue.error.line, "rdma/response/cid"));
+        assert_non_null(strstr(queue.state.error.line, "rdma/response/cid"));
         closed();
 }
 
@@ -900,13 +900,13 @@ static void idle_queue_ends(void **state)
         opened(1);
         verbs_disconnect(ctrl.ep);
         assert_int_equal(host_queue_wait(&queue, PATIENCE), -1);
-        assert_string_equal(queue.error.line, "queue 1: controller closed the connection");
+        assert_string_equal(queue.state.error.line, "queue 1: controller closed the connection");
         closed();
 
         opened(1);
         memory_remove(fabric, NULL);
         assert_int_equal(host_queue_wait(&queue, PATIENCE), -1);
-        assert_non_null(strstr(queue.error.line, "removed"));
+        assert_non_null(strstr(queue.state.error.line, "removed"));
         closed();
 }
 
@@ -924,9 +924,9 @@ static void broken_by_its_owner(void **state)
         assert_int_equal(host_queue_break(&queue, "enough of %s", "it"), -1);
         assert_int_equal(done_count, 1);
         assert_int_equal(status, HOST_STATUS_ABORTED);
-        assert_string_equal(queue.error.line, "enough of it");
+        assert_string_equal(queue.state.error.line, "enough of it");
         assert_int_equal(host_queue_break(&queue, "again"), -1);
-        assert_string_equal(queue.error.line, "enough of it");
+        assert_string_equal(queue.state.error.line, "enough of it");
         closed();
 }
 
@@ -959,7 +959,7 @@ static void broken_by_a_command(void **state)
         assert_int_equal(status[0], 0);
         assert_int_equal(status[2], 0);
         assert_int_equal(status[ENTRIES - 2], HOST_STATUS_ABORTED);
-        assert_string_equal(queue.error.line, "broken from within done()");
+        assert_string_equal(queue.state.error.line, "broken from within done()");
         closed();
 }
 

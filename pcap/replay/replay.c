@@ -297,7 +297,7 @@ static void send_mapped(struct replay *r, struct plan_cmd *c, void *data)
         c->live = live_submit(r, lq, &sqe, data, c->len, c);
         if (!c->live)
                 conclude(r, c, NULL, DIFFERENT, "it could not be sent: %s",
-                         lq->q.broken ? lq->q.error.line : "the queue stays full");
+                         lq->q.state.broken ? lq->q.state.error.line : "the queue stays full");
         else if (has_blocks(c))
                 ((struct live_cmd *)c->live)->unknown = !contents_known(r, &sqe);
 }
@@ -384,7 +384,7 @@ static void judge(struct replay *r, struct plan_cmd *p, struct live_cmd *c)
         struct verdict v;
 
         if (!came) {
-                conclude(r, p, c, DIFFERENT, "no answer: %s", c->queue->q.error.line);
+                conclude(r, p, c, DIFFERENT, "no answer: %s", c->queue->q.state.error.line);
                 return;
         }
         count_order(r, c);

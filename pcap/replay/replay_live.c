@@ -46,7 +46,7 @@ void live_pump(struct replay *r, int ms)
                 keep_alive(a);
         for (struct live_queue *q = r->queues; q; q = q->next) {
                 host_queue_send(&q->q);
-                if (!q->q.broken)
+                if (!q->q.state.broken)
                         host_sleep_on(&s, &q->q);
         }
         host_sleep(&s, ms);
@@ -71,7 +71,7 @@ static bool submit(struct replay *r, struct live_queue *lq, struct live_cmd *c)
         uint64_t deadline = deadline_in(r->o->timeout);
 
         while (host_queue_submit(&lq->q, &c->cmd) < 0) {
-                if (lq->q.broken || ms_until(deadline) == 0)
+                if (lq->q.state.broken || ms_until(deadline) == 0)
                         return false;
                 live_pump(r, ms_until(deadline));
         }
@@ -111,9 +111,9 @@ struct live_cmd *live_submit(struct replay *r, struct live_queue *lq, const unio
 
 bool live_wait(struct replay *r, struct live_cmd *c)
 {
-        while (!c->over && !c->queue->q.broken && ms_until(c->deadline) > 0)
+        while (!c->over && !c->queue->q.state.broken && ms_until(c->deadline) > 0)
                 live_pump(r, ms_until(c->deadline));
-        if (!c->over && !c->queue->q.broken)
+        if (!c->over && !c->queue->q.state.broken)
                 host_queue_break(&c->queue->q, "no response to %s within %u ms",
                                  sqe_name(&c->cmd.sqe, c->queue->q.qid == 0), r->o->timeout);
         return c->over && c->cmd.status != HOST_STATUS_ABORTED;
@@ -141,7 +141,7 @@ static void explain(struct replay *r, const struct live_cmd *c)
                 host_fail_status(&r->error, c->cmd.status, &c->cmd.cqe, "%s",
                                  sqe_name(&c->cmd.sqe, c->queue->q.qid == 0));
         else
-                r->error = c->queue->q.error;
+                r->error = c->queue->q.state.error;
 }
 
 /* A command of the replay's own, from start to end: 0; -1: r->error. */
@@ -159,7 +159,8 @@ static int live_run(struct replay *r, struct live_queue *lq, const union sqe *sq
         c = live_submit(r, lq, sqe, copy, len, NULL);
         if (!c)
                 return host_fail(&r->error, HOST_BROKEN, "%s",
-                                 lq->q.broken ? lq->q.error.line : "the queue stays full");
+                                 lq->q.state.broken ? lq->q.state.error.line
+                                                    : "the queue stays full");
         good = live_wait(r, c) && c->cmd.status == NVME_SUCCESS;
         if (!good)
                 explain(r, c);
