@@ -45,11 +45,12 @@ bool rdma_failure(const struct verbs_wc *wc, char *text, size_t size);
  * none) if it is live. -1 with errno: some of the chain is as good as flushed. */
 int rdma_link_post(struct rdma_link *l, struct verbs_wr *chain);
 
-/* Whether a message may be taken in this turn. If not, it is to be deferred: after those that wait already. */
+/* Whether a message may be taken in this turn; if not, it is to be deferred. */
 static inline bool rdma_link_has_turn(const struct rdma_link *l)
 {
         return !l->waiting && conn_budget(l->conn) > 0;
 }
+/* After those that wait already, for a later turn. */
 void rdma_link_defer(struct rdma_link *l, struct rdma_recv *rx);
 /* The oldest that waits, whatever the turn has time for; there is one. */
 struct rdma_recv *rdma_link_oldest(struct rdma_link *l);
