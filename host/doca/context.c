@@ -157,7 +157,7 @@ static int submit(struct load *l, unsigned queue, struct load_io *io)
         struct doca_context *c = &s->contexts[queue];
         struct doca_request *r = c->free;
 
-        if (c->broken || !r || !has_place(c, io))
+        if (c->state.broken || !r || !has_place(c, io))
                 return -1;
         c->free = r->next;
         r->io = io;
@@ -188,7 +188,7 @@ static int send_queued(struct load *l, unsigned queue)
 {
         struct doca_context *c = &((struct doca_session *)l->host)->contexts[queue];
 
-        if (c->broken)
+        if (c->state.broken)
                 return -1;
         if (post(c) < 0)
                 return doca_context_break(c, "context %u: post: %s", c->number, strerror(errno));
@@ -206,9 +206,9 @@ static long receive(struct load *l, unsigned queue)
                 (void)rdma_group_events(&s->group, UINT32_MAX);
         s->slept = false;
         for (unsigned i = 0; n > 0 && i < s->n_contexts; i++)
-                if (!s->contexts[i].broken)
+                if (!s->contexts[i].state.broken)
                         (void)send_queued(l, i);
-        return s->contexts[queue].broken ? -1 : n;
+        return s->contexts[queue].state.broken ? -1 : n;
 }
 
 static int fds(struct load *l, unsigned queue, struct pollfd *to)
@@ -237,9 +237,9 @@ static void why_failed(const struct load *l, const struct load_io *io, struct ho
         e->status = (uint16_t)s->failed_result;
 }
 
-static void why_lost(const struct load *l, unsigned queue, struct host_error *e)
+static struct load_state *state_of(const struct load *l, unsigned queue)
 {
-        *e = ((const struct doca_session *)l->host)->contexts[queue].error;
+        return &((struct doca_session *)l->host)->contexts[queue].state;
 }
 
 struct load doca_load(struct doca_session *s)
@@ -249,10 +249,10 @@ struct load doca_load(struct doca_session *s)
                 .submit = submit,
                 .send = send_queued,
                 .receive = receive,
+                .state = state_of,
                 .fds = fds,
                 .abandon = abandon,
                 .why_failed = why_failed,
-                .why_lost = why_lost,
         };
 
         return (struct load) { .ops = &ops,
@@ -301,7 +301,7 @@ int doca_transfer(struct doca_session *s, unsigned context, bool write, uint64_t
         if (done && io.outcome == LOAD_FAILED)
                 why_failed(&l, &io, e);
         else
-                why_lost(&l, context, e);
+                load_why_lost(&l, context, e);
         return -1;
 }
 
@@ -349,13 +349,13 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
         struct doca_context *c = l->context;
 
         if (wc->status != VERBS_SUCCESS) {
-                if (wc->status != VERBS_FLUSHED || !c->broken)
+                if (wc->status != VERBS_FLUSHED || !c->state.broken)
                         (void)doca_context_break(c, "context %u: %s on %s failed: %s", c->number,
                                                  verbs_op_name(wc->wr->op), doca_role_name(l->role),
                                                  verbs_status_name(wc->status));
                 return false;
         }
-        if (!c->broken)
+        if (!c->state.broken)
                 take_completion(c, wc);
         return false;
 }
@@ -364,7 +364,7 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 
 void doca_context_close(struct doca_context *c)
 {
-        c->broken = true;
+        c->state.broken = true;
         for (unsigned role = 0; role < DOCA_ROLES; role++)
                 if (c->link[role].ep.life.has_qp)
                         rdma_ep_step(&c->link[role].ep, LIFE_ABORT);
@@ -373,13 +373,13 @@ void doca_context_close(struct doca_context *c)
 int doca_context_break(struct doca_context *c, const char *fmt, ...)
 {
         va_list ap;
+        bool news;
 
-        if (c->broken)
-                return -1;
-        c->error = (struct host_error) { .kind = HOST_BROKEN };
         va_start(ap, fmt);
-        vsnprintf(c->error.line, sizeof(c->error.line), fmt, ap);
+        news = load_vbreak(&c->state, fmt, ap);
         va_end(ap);
+        if (!news)
+                return -1;
         doca_context_close(c);
         for (unsigned i = 0; c->requests && i < c->session->params->depth; i++)
                 if (c->requests[i].io)
@@ -582,7 +582,7 @@ static void accept_link(struct doca_link *l, struct verbs_ep *ep)
                                       .retry = RETRIES };
         struct host_error e = { 0 };
 
-        if (l->ep.ep || c->broken || rdma_ep_take(&l->ep, ep) < 0) {
+        if (l->ep.ep || c->state.broken || rdma_ep_take(&l->ep, ep) < 0) {
                 rdma_ep_refuse(ep, NULL, 0);
                 return;
         }

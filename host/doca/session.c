@@ -294,8 +294,8 @@ static int await_live(struct doca_session *s, struct host_error *e)
                 (void)rdma_group_events(&s->group, UINT32_MAX);
                 if (doca_context_is_live(c)) {
                         live++;
-                } else if (c->broken) {
-                        *e = c->error;
+                } else if (c->state.broken) {
+                        *e = c->state.error;
                         return -1;
                 } else if (ms_until(deadline) == 0) {
                         return host_fail(e, HOST_BROKEN, "context %u: not connected within %u ms",

@@ -62,8 +62,7 @@ struct doca_context {
         struct rdma_recv *recvs;
         struct verbs_wr *to_send, **to_send_last, *to_post;
         struct doca_flow *flow;
-        bool broken;
-        struct host_error error; /* why */
+        struct load_state state;
 };
 
 struct doca_session {
