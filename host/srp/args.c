@@ -52,7 +52,7 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
 
         if (!option_rule_of(&srp_rules, violated, PARTY_HOST, value, error, size))
                 return false;
-        if (srp_rule_get(rulebook_by_name(&srp_rules, value))->violators != 0)
+        if (srp_rule_get(rulebook_by_name(&srp_rules, value))->violators & SRP_V_SPOILS)
                 return true;
         snprintf(error, size, "this initiator sends nothing that can break '%s'", value);
         return false;

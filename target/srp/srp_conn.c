@@ -253,11 +253,19 @@ static void take_or_defer(struct srp_conn *c, struct rdma_recv *rx)
                 rdma_link_defer(&c->link, rx);
 }
 
+static bool violates(const struct srp_conn *c, enum srp_rule rule)
+{
+        return rule_in(&service(c)->policy.violated, rule);
+}
+
 static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
 {
-        if (event->type == VERBS_DISCONNECTED)
-                tell(conn_of(e), SRP_HAS_HEARD_DREQ, 0);
-        return true;
+        struct srp_conn *c = conn_of(e);
+
+        if (event->type != VERBS_DISCONNECTED)
+                return true;
+        tell(c, SRP_HAS_HEARD_DREQ, 0);
+        return e->life.state > LIFE_LIVE || !violates(c, SRP_DREQ);
 }
 
 static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
@@ -565,6 +573,8 @@ static void accept_it(struct srp_conn *c, struct srp_login_rsp granted, uint8_t 
         };
         bool enabled, accepted;
 
+        if (violates(c, SRP_LOGIN_TOLD))
+                granted.rsp_flags &= (uint8_t)~SRP_RESULT;
         (void)srp_spoil(&s->policy.violated, &spoil);
         p.len = (uint8_t)spoil.len;
         pthread_mutex_lock(&s->lock); /* who disables the port waits until it is said */

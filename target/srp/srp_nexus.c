@@ -92,6 +92,16 @@ struct srp_login_answer srp_nexus_ask(struct srp_service *s, const struct srp_lo
         return a;
 }
 
+/* Whether the older channels end; if rules are broken, the others. */
+static bool ousts(const struct srp_service *s, const struct srp_conn *c,
+                  const struct srp_login_answer *a)
+{
+        bool multi = (c->asked.req_flags & SRP_ACTION) == SRP_ACTION_MULTI;
+
+        return multi ? rule_in(&s->policy.violated, SRP_LOGIN_KEEPS)
+                     : a->terminates && !rule_in(&s->policy.violated, SRP_LOGIN_ENDS);
+}
+
 static bool join(struct srp_service *s, struct srp_conn *c, struct srp_login_answer *answer)
 {
         struct srp_nexus *n = find(s, &c->asked);
@@ -104,7 +114,7 @@ static bool join(struct srp_service *s, struct srp_conn *c, struct srp_login_ans
                 n = new_nexus(s, &c->asked);
         if (!n)
                 return false;
-        if (answer->terminates)
+        if (ousts(s, c, answer))
                 told = oust_all(n);
         add(n, c);
         tell(s, c, SRP_HAS_REGISTERED, 0);

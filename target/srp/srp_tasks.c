@@ -175,6 +175,12 @@ static bool set_out(struct srp_service *s, struct srp_conn *origin, struct srp_c
         return true;
 }
 
+/* No condition of ACA ever is: there is nothing to clear. */
+static bool has_nothing_to_do(const struct srp_service *s, const struct srp_command *cmd)
+{
+        return cmd->function == SRP_TM_CLEAR_ACA || rule_in(&s->policy.waived, SRP_TM_FUNCTION);
+}
+
 void srp_tasks_manage(struct srp_conn *c, struct srp_command *cmd)
 {
         struct srp_service *s = srp_service_of(c->base.reactor);
@@ -185,9 +191,8 @@ void srp_tasks_manage(struct srp_conn *c, struct srp_command *cmd)
                 answer(c, cmd, SRP_TM_FAILED);
                 return;
         }
-        if (!f) { /* no condition of ACA ever is: there is nothing to clear */
-                answer(c, cmd,
-                       cmd->function == SRP_TM_CLEAR_ACA ? SRP_TM_COMPLETE : SRP_TM_NOT_SUPPORTED);
+        if (!f) {
+                answer(c, cmd, has_nothing_to_do(s, cmd) ? SRP_TM_COMPLETE : SRP_TM_NOT_SUPPORTED);
                 return;
         }
         pthread_mutex_lock(&s->lock);

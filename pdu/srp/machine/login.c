@@ -33,7 +33,7 @@ static uint32_t reason_against(const struct srp_login_req *r, const struct srp_p
                   SRP_REJECT_FORMATS },
                 { (r->req_flags & SRP_ACTION) > SRP_ACTION_MULTI, SRP_LOGIN_ACTION,
                   SRP_REJECT_FIRST },
-                { !is_for(r, port), SRP_RULE_NONE, SRP_REJECT_NEXUS },
+                { !is_for(r, port), SRP_LOGIN_PORT, SRP_REJECT_NEXUS },
                 { is_multi(r) && port->channels_max <= 1, SRP_RULE_NONE, SRP_REJECT_MULTI },
                 { is_multi(r) && channels >= port->channels_max, SRP_RULE_NONE,
                   SRP_REJECT_CHANNELS },

@@ -232,7 +232,7 @@ bool srp_spoil(const struct rule_set *violated, struct srp_spoil *s)
 
 unsigned srp_spoil_kinds(enum srp_rule rule)
 {
-        unsigned kinds = 0;
+        unsigned kinds = srp_rule_get(rule)->violators & ~(unsigned)SRP_V_SPOILS;
 
         for (unsigned i = 0; i < CHANGES; i++)
                 if (changes[i].rule == rule)

@@ -19,7 +19,7 @@ struct srp_spoil {
 /* Applies the violators of all rules in `violated` that fit this IU; true if anything changed. */
 bool srp_spoil(const struct rule_set *violated, struct srp_spoil *s);
 
-/* What has an entry for the rule: bits SRP_V_*, as its row says. */
+/* What has an entry for the rule, and what breaks it otherwise: bits SRP_V_*, as its row says. */
 unsigned srp_spoil_kinds(enum srp_rule rule);
 
 #endif

@@ -162,6 +162,25 @@ static uint8_t residual(uint32_t wanted, uint32_t got, uint32_t size, uint8_t ov
         return 0;
 }
 
+/* What a response is to say in place of what has happened. */
+static void spoil_outcome(struct srp_command *c)
+{
+        if (violates(c->of, SRP_RSP_STATUS)) {
+                c->status = SCSI_GOOD;
+                c->sense_len = 0;
+        }
+        if (violates(c->of, SRP_SENSE_FORM))
+                c->sense[0] = 0;
+        if (violates(c->of, SRP_TM_RESULT) && c->type == SRP_TSK_MGMT)
+                c->response = c->response ? SRP_TM_COMPLETE : SRP_TM_FAILED;
+}
+
+static void spoil_count(const struct srp_target *t, be32_t *count)
+{
+        if (violates(t, SRP_RSP_COUNT) && be32_get(*count) > 0)
+                *count = be32(be32_get(*count) - 1);
+}
+
 static uint32_t build_response(struct srp_command *c, uint32_t delta)
 {
         bool answers = c->type == SRP_TSK_MGMT || c->response != 0;
@@ -182,6 +201,8 @@ static uint32_t build_response(struct srp_command *c, uint32_t delta)
             residual(c->out_len, c->done, c->out_size, SRP_DOOVER, SRP_DOUNDER, &r.out_residual);
         r.flags |=
             residual(c->in_len, c->in_len, c->in_size, SRP_DIOVER, SRP_DIUNDER, &r.in_residual);
+        spoil_count(c->of, &r.out_residual);
+        spoil_count(c->of, &r.in_residual);
         memcpy(c->iu, &r, sizeof(r));
         if (answers)
                 memcpy(more, (uint8_t[RESPONSE_DATA]) { [RESPONSE_DATA - 1] = c->response },
@@ -200,9 +221,12 @@ static struct verbs_wr *last_wr(struct srp_command *c)
 static void chain_response(struct srp_command *c)
 {
         struct srp_target *t = c->of;
-        uint32_t delta = 1 + t->owed, len = build_response(c, delta);
-        bool twice = spoil(t, c->iu, &len, c->sol_not & (SRP_SCSOLNT | SRP_UCSOLNT));
+        uint32_t delta = violates(t, SRP_LIMIT_RETURNED) ? 0 : 1 + t->owed, len;
+        bool twice;
 
+        spoil_outcome(c);
+        len = build_response(c, delta);
+        twice = spoil(t, c->iu, &len, c->sol_not & (SRP_SCSOLNT | SRP_UCSOLNT));
         t->owed = 0;
         t->limit += delta;
         tell(t, SRP_HAS_GRANTED, delta);
@@ -251,14 +275,24 @@ static void prepare_writes(struct srp_command *c)
 
                 sge->len = least(sge->len, left);
                 left -= sge->len;
+                c->piece[c->writes].remote += violates(c->of, SRP_TRANSFER);
         }
+        if (violates(c->of, SRP_TRANSFER_WHOLE))
+                c->writes = 0;
+}
+
+/* It ends silently. */
+static bool is_dropped(const struct srp_command *c)
+{
+        return gone(c->of) || c->aborted ||
+               (violates(c->of, SRP_RSP_ANSWERED) && c->type == SRP_CMD);
 }
 
 void srp_command_answer(struct srp_command *c)
 {
         struct srp_target *t = c->of;
 
-        if (gone(t) || c->aborted) {
+        if (is_dropped(c)) {
                 srp_command_drop(c);
                 return;
         }
@@ -398,7 +432,7 @@ static void take_iu(struct srp_target *t, struct rdma_recv *rx)
                 take_tsk_mgmt(t, rx, &iu.tsk_mgmt);
                 return;
         }
-        t->left |= whole && iu.opcode == SRP_I_LOGOUT;
+        t->left |= whole && iu.opcode == SRP_I_LOGOUT && !violates(t, SRP_LOGOUT_ENDS);
         t->credit.waits &= !(whole && iu.opcode == SRP_CRED_RSP);
         put_recv(t, rx);
 }
@@ -420,6 +454,15 @@ static bool is_agreed(const struct srp_target *t, unsigned format)
                (format != SRP_IMMEDIATE_DATA || t->imm_at != 0);
 }
 
+/* What a target that is not to tolerate it makes of a breach: see rule_policy. */
+static bool ends(const struct srp_target *t, unsigned rule)
+{
+        enum reaction reaction = srp_rule_get(rule)->reaction;
+
+        return reaction == REACT_CLOSE ||
+               (reaction == REACT_TOLERATE && violates(t, (enum srp_rule)rule));
+}
+
 /* What shows in the IU alone, and obliges the target to end the channel. */
 static bool breaks_alone(struct srp_target *t, const uint8_t *p, uint32_t n)
 {
@@ -427,7 +470,7 @@ static bool breaks_alone(struct srp_target *t, const uint8_t *p, uint32_t n)
 
         srp_check(p, n, PARTY_HOST, t->imm_at, &found);
         rule_each_in (&found, id)
-                if (breaks(t, srp_rule_get(id)->reaction == REACT_CLOSE, (enum srp_rule)id))
+                if (breaks(t, ends(t, id), (enum srp_rule)id))
                         return true;
         return false;
 }

@@ -48,6 +48,12 @@ struct srp_target {
         enum srp_rule fault;
 };
 
+/* On purpose. */
+static inline bool violates(const struct srp_target *t, enum srp_rule rule)
+{
+        return rule_in(t->violated, rule);
+}
+
 static inline uint32_t least(uint32_t a, uint32_t b)
 {
         return a < b ? a : b;

@@ -18,7 +18,7 @@ static const struct rule rows[SRP_RULES] = {
 };
 
 static const char *const violators[] = { "an information unit", "an information unit, sent twice",
-                                         NULL };
+                                         "the target", "a case", NULL };
 
 const struct rulebook srp_rules = {
         .name = "srp", .rows = rows, .count = SRP_RULES, .violators = violators

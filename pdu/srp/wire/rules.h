@@ -17,8 +17,11 @@ _Static_assert((unsigned)SRP_RULES <= RULE_CAPACITY, "a rule set has room for al
 
 /* What breaks a rule on request. */
 enum {
-        SRP_V_IU = 1 << 0,    /* a change of one IU: tables of pdu/srp/machine/spoil.c */
-        SRP_V_TWICE = 1 << 1, /* the same IU, sent once more: likewise */
+        SRP_V_IU = 1 << 0,     /* a change of one IU: tables of pdu/srp/machine/spoil.c */
+        SRP_V_TWICE = 1 << 1,  /* the same IU, sent once more: likewise */
+        SRP_V_TARGET = 1 << 2, /* what the target does, over time */
+        SRP_V_CASE = 1 << 3,   /* what a case of the suite sends */
+        SRP_V_SPOILS = SRP_V_IU | SRP_V_TWICE,
 };
 
 extern const struct rulebook srp_rules;

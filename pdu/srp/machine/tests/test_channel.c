@@ -161,7 +161,7 @@ static void test_each_violator_breaks_its_rule_alone(void **state)
 
                 for (int i = 0; i < SESSIONS; i++)
                         any |= spoil_session(sessions[i], (enum srp_rule)rule);
-                if (any != (r->violators != 0))
+                if (any != ((r->violators & SRP_V_SPOILS) != 0))
                         fail_msg("%s: %s", r->id, any ? "is broken" : "nothing breaks it");
                 assert_int_equal(srp_spoil_kinds((enum srp_rule)rule), r->violators);
         }
