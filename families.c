@@ -6,6 +6,7 @@
 #include "conformance/conform.h"
 #include "conformance/doca/doca_peer.h"
 #include "conformance/engine/family.h"
+#include "conformance/srp/srp_suite.h"
 #include "fuzz/doca/doca_fuzz.h"
 #include "fuzz/nvme/templates.h"
 #include "host/cmd/command.h"
@@ -29,7 +30,7 @@ static const struct protocol {
         const struct trace_family *capture;
 } protocols[] = {
         { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
-        { &srp_target_family, &srp_host_family, NULL, &srp_capture },
+        { &srp_target_family, &srp_host_family, &srp_conform, &srp_capture },
         { &doca_target_family, &doca_host_family, &doca_conform, &doca_capture },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },

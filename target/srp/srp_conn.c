@@ -230,6 +230,7 @@ static void take_iu(struct srp_conn *c, struct rdma_recv *rx)
 {
         enum srp_rule rule;
 
+        srp_script_heard(c, rx->wr.sge[0].addr, rx->bytes);
         switch (srp_target_received(c->machine, rx)) {
         case SRP_GOES_ON:
                 return;
@@ -280,6 +281,8 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
                 take_or_defer(c, rx);
                 return false;
         }
+        if (wc->wr->op != VERBS_RECV && srp_script_completed(c, wc->wr))
+                return false; /* what fails shows with the target's own, too */
         if (wc->wr->op != VERBS_RECV &&
             (e->life.state >= LIFE_DEAD || !srp_target_completed(c->machine, wc)))
                 return false;
@@ -341,9 +344,12 @@ static void dismantle(struct srp_conn *c)
 
 static void post(struct srp_conn *c)
 {
+        struct verbs_wr *chain = srp_target_take(c->machine);
+
         if (c->link.ep.unfinished == 0)
                 c->moved_at = reactor_now(c->base.reactor);
-        if (rdma_link_post(&c->link, srp_target_take(c->machine)) < 0)
+        srp_script_edit(c, chain);
+        if (rdma_link_post(&c->link, chain) < 0)
                 report(c, "posting", "posting failed", strerror(errno));
 }
 
@@ -445,11 +451,13 @@ static void drain(struct conn *base, bool at_once)
 
 static void reject(struct srp_service *s, struct verbs_ep *ep, const struct srp_login_rej *rej)
 {
-        struct srp_login_rej r = *rej;
-        struct srp_spoil spoil = { .iu = (uint8_t *)&r, .len = sizeof(r) };
+        uint8_t said[SRP_IU_OUT], len = sizeof(*rej);
+        struct srp_spoil spoil = { .iu = said, .len = sizeof(*rej) };
 
+        memcpy(said, rej, sizeof(*rej));
         (void)srp_spoil(&s->policy.violated, &spoil);
-        rdma_ep_refuse(ep, &r, (uint8_t)spoil.len);
+        srp_script_login(s, NULL, said, &len);
+        rdma_ep_refuse(ep, said, len);
 }
 
 static struct srp_login_rej rejection(const struct srp_service *s,
@@ -495,7 +503,8 @@ static struct srp_target *make_machine(struct srp_conn *c, const struct srp_logi
         const struct srp_service *s = service(c);
         const struct srp_target_config cfg = { .asked = c->asked,
                                                .granted = *granted,
-                                               .send_wrs = attr->send_wrs,
+                                               .send_wrs = attr->send_wrs -
+                                                           (s->script ? SRP_SCRIPT_MORE : 0),
                                                .reads = reads,
                                                .inline_bytes = attr->inline_bytes,
                                                .own_bytes = sizeof(struct srp_task),
@@ -565,18 +574,20 @@ static void accept_it(struct srp_conn *c, struct srp_login_rsp granted, uint8_t 
                       uint8_t rnr_retry)
 {
         struct srp_service *s = service(c);
-        struct srp_spoil spoil = { .iu = (uint8_t *)&granted,
-                                   .len = sizeof(granted),
-                                   .asked = &c->asked };
-        struct verbs_conn_param p = {
-                .data = &granted, .reads_out = reads, .rnr_retry = rnr_retry, .retry = 7
-        };
+        uint8_t said[SRP_IU_OUT];
+        struct srp_spoil spoil = { .iu = said, .len = sizeof(granted), .asked = &c->asked };
+        struct verbs_conn_param p = { .data = said,
+                                      .len = sizeof(granted),
+                                      .reads_out = reads,
+                                      .rnr_retry = rnr_retry,
+                                      .retry = 7 };
         bool enabled, accepted;
 
         if (violates(c, SRP_LOGIN_TOLD))
                 granted.rsp_flags &= (uint8_t)~SRP_RESULT;
+        memcpy(said, &granted, sizeof(granted));
         (void)srp_spoil(&s->policy.violated, &spoil);
-        p.len = (uint8_t)spoil.len;
+        srp_script_login(s, c, said, &p.len);
         pthread_mutex_lock(&s->lock); /* who disables the port waits until it is said */
         enabled = s->enabled;
         errno = ESHUTDOWN;
@@ -601,6 +612,7 @@ static void enter(struct srp_conn *c, struct port *port, const struct conn_peer 
         conn_enter(&c->base, &kind, c->base.reactor, port, peer, &c->link.device->pool);
         c->registered = true;
         c->base.host = c->nexus->name;
+        srp_script_heard(c, &c->asked, sizeof(c->asked));
         snprintf(what, sizeof(what), "login of %s: connecting", c->nexus->name);
         trace(c, what);
 }

@@ -8,6 +8,7 @@
 
 #include "pdu/srp/machine/srp_target.h"
 #include "srp_nexus.h"
+#include "srp_script.h"
 #include "target/engine/conn.h"
 #include "target/engine/rdma_link.h"
 
@@ -38,6 +39,7 @@ struct srp_conn {
         uint64_t
             moved_at; /* ms: when something that it has posted completed, or was posted first */
         bool reported, registered;
+        struct srp_more more[SRP_SCRIPT_MORE];
 };
 
 static inline struct srp_conn *srp_conn_of(struct conn *c)

@@ -121,6 +121,7 @@ bool srp_service_init(struct srp_service *s, const struct srp_options *o, char *
 
         *s = (struct srp_service) { .base.family = &srp_target_family,
                                     .policy = o->policy,
+                                    .script = o->script,
                                     .enabled = true };
         quota_init(&s->base.of_address);
         pthread_mutex_init(&s->lock, NULL);

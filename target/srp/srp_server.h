@@ -9,6 +9,7 @@
 #include "pdu/core/rule.h"
 #include "pdu/srp/wire/srp.h"
 
+struct srp_script;
 struct verbs_provider;
 
 #define SRP_PORT "5555" /* where none is given */
@@ -33,7 +34,8 @@ struct srp_options {
         struct rule_policy policy;
         unsigned reactors, busy_poll; /* 0: one; microseconds */
         bool trace, quiet;
-        struct verbs_provider *verbs; /* NULL: the machine's */
+        struct verbs_provider *verbs;    /* NULL: the machine's */
+        const struct srp_script *script; /* NULL: none; stays until the server is stopped */
 };
 
 struct srp_server;

@@ -16,7 +16,8 @@ struct srp_service {
         struct srp_port port; /* what logins get */
         struct scsi_device device;
         struct rule_policy policy;
-        unsigned setup_timeout; /* ms: until a login is established */
+        const struct srp_script *script; /* NULL: none */
+        unsigned setup_timeout;          /* ms: until a login is established */
         unsigned
             stall_timeout; /* ms: that an initiator may take for a READ, or to have room for a response */
         bool trace, quiet;

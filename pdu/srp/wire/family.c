@@ -14,6 +14,7 @@ static const struct topic topics[] = {
         { "srp/response", "Responses" },
         { "srp/transfer", "RDMA READ and RDMA WRITE" },
         { "srp/logout", "Logging out" },
+        { "srp/life", "Ends of channels" },
         { NULL, NULL },
 };
 
