@@ -85,7 +85,7 @@ void expect_works_or_rejected(struct chan *c)
 {
         if (c->state == CHAN_LIVE) {
                 attend(c);
-                expect_works(c);
+                expect_served(c);
         }
 }
 
@@ -319,7 +319,7 @@ void send_broken(struct order *o, enum srp_rule rule)
                 chan_send(o->chan, o->iu, o->n, true);
 }
 
-void send_bytes(struct chan *c, const void *p, uint32_t n)
+void send_as_is(struct chan *c, const void *p, uint32_t n)
 {
         c->t->negative = true;
         chan_send(c, p, n, false);
@@ -478,7 +478,7 @@ const struct chan_iu *expect_iu(struct chan *c, uint8_t type)
         return iu;
 }
 
-void expect_silence(struct chan *c, unsigned ms)
+void expect_quiet(struct chan *c, unsigned ms)
 {
         if (chan_has_iu(c, now_ms() + t_scaled(c->t, ms)))
                 fail(c->t, "nothing", "%s",
@@ -521,7 +521,7 @@ void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t 
                 advise(c->t, expected, "%s", seen);
 }
 
-void expect_refused(struct chan *c, const struct answer *a)
+void expect_error(struct chan *c, const struct answer *a)
 {
         want(c->t, a->status != SCSI_GOOD || a->code > 0, "an error", "GOOD");
 }
@@ -578,7 +578,7 @@ void expect_ended_or_refused(struct chan *c, uint64_t tag)
 
         while (rsp_comes(c, &a))
                 if (a.tag == tag) {
-                        expect_refused(c, &a);
+                        expect_error(c, &a);
                         return;
                 }
         expect_ended(c);
@@ -590,13 +590,13 @@ void expect_ended_or_answered(struct chan *c, uint64_t tag)
 
         while (rsp_comes(c, &a))
                 if (a.tag == tag) {
-                        expect_works(c);
+                        expect_served(c);
                         return;
                 }
         expect_ended(c);
 }
 
-void expect_works(struct chan *c)
+void expect_served(struct chan *c)
 {
         struct order *o = order_of(c, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0);
         struct answer a;
@@ -641,7 +641,7 @@ void expect_others_served(struct t *t)
 {
         struct chan *other = ready_channel(t, .other = 0xff);
 
-        expect_works(other);
+        expect_served(other);
         leave(other);
 }
 

@@ -96,7 +96,7 @@ void send_order(struct order *o);
 /* Spoilt by a rule of initiators; ends the case as an error if that does not fit. */
 void send_broken(struct order *o, enum srp_rule rule);
 /* n bytes, which the judge does not follow. */
-void send_bytes(struct chan *c, const void *p, uint32_t n);
+void send_as_is(struct chan *c, const void *p, uint32_t n);
 /* An IU of a tag and nothing else. */
 void send_small(struct chan *c, uint8_t type, uint64_t tag);
 /* SRP_TSK_MGMT for the tested unit; its tag. */
@@ -112,13 +112,13 @@ struct answer run_function(struct chan *c, uint8_t function, uint64_t task);
 /* The next IU, of the target's own; its bytes are good until the case ends. */
 const struct chan_iu *expect_iu(struct chan *c, uint8_t type);
 /* Nothing comes for so many ms. */
-void expect_silence(struct chan *c, unsigned ms);
+void expect_quiet(struct chan *c, unsigned ms);
 
 void expect_good(struct chan *c, const struct answer *a);
 /* CHECK CONDITION with this; about SRP_RSP_STATUS or SRP_RSP_SENSE, whichever the case names first. */
 void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t asc);
 /* Another status than GOOD, or a response code other than 0. */
-void expect_refused(struct chan *c, const struct answer *a);
+void expect_error(struct chan *c, const struct answer *a);
 /* One of SRP_DOOVER, SRP_DOUNDER, SRP_DIOVER and SRP_DIUNDER with this count; 0: none of them. */
 void expect_residual(struct chan *c, const struct answer *a, uint8_t flag, uint32_t count);
 void expect_code(struct chan *c, const struct answer *a, int code);
@@ -132,7 +132,7 @@ void expect_ended_or_answered(struct chan *c, uint64_t tag);
 /* It does, or works on. */
 void expect_ended_or_works(struct chan *c);
 /* A TEST UNIT READY is answered with GOOD. */
-void expect_works(struct chan *c);
+void expect_served(struct chan *c);
 bool is_live(struct chan *c);
 
 /* --- ends --------------------------------------------------------------------------------------- */

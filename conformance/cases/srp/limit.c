@@ -75,12 +75,12 @@ CASE("srp/limit/returned-aborted", MUST, RULES(SRP_LIMIT_RETURNED),
 CASE("srp/limit/overflow", MUST, RULES(SRP_LIMIT_OVERFLOW),
      "Deltas take the limit not beyond 7FFFFFFFh")
 {
-        expect_works(ready_channel(t));
+        expect_served(ready_channel(t));
 }
 
 CASE("srp/limit/taken-back", MUST, RULES(SRP_LIMIT_TAKEN), "No more is taken back than was given")
 {
-        expect_works(ready_channel(t));
+        expect_served(ready_channel(t));
 }
 
 CASE("srp/limit/overrun", MUST, RULES(SRP_LIMIT_OVERRUN),
@@ -125,7 +125,7 @@ CASE("srp/limit/overrun-far", MUST, NO_RULE,
 
 CASE("srp/tag/response", MUST, RULES(SRP_TAG_RESPONSE), "A response has the tag of its request")
 {
-        expect_works(ready_channel(t));
+        expect_served(ready_channel(t));
 }
 
 #define TAG(name, value, says)                                                                     \
@@ -197,7 +197,7 @@ static struct chan *owed_channel(struct t *t)
 
         c->mute = true;
         send_order(order_slow(c));
-        expect_works(c);
+        expect_served(c);
         (void)expect_rsp_to(by, send_function_to(by, slow, SRP_TM_ABORT_TASK_SET, 0));
         return c;
 }
@@ -222,5 +222,5 @@ CASE("srp/tag/target-unanswered", MUST, NO_RULE,
         struct chan *c = owed_channel(t);
 
         for (unsigned i = 0; i < 20; i++)
-                expect_works(c);
+                expect_served(c);
 }

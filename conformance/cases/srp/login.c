@@ -39,7 +39,7 @@ CASE("srp/login/outcome-multiple", MUST, RULES(SRP_LOGIN_OUTCOME),
 #define WORKS(name, says, ...)                                                                     \
         CASE("srp/login/" name, MUST, RULES(SRP_RSP_ANSWERED), says)                               \
         {                                                                                          \
-                expect_works(ready_channel(t, __VA_ARGS__));                                       \
+                expect_served(ready_channel(t, __VA_ARGS__));                                      \
         }
 
 WORKS("works", "A channel works after its login", 0)
@@ -56,7 +56,7 @@ WORKS("immediate-high", "A login with an offset of immediate data beyond all IUs
 CASE("srp/login/reserved", SHOULD, RULES(SRP_RESERVED_I),
      "Reserved bytes of a login are not looked at")
 {
-        expect_works(ready_channel(t, .reserved = 0xff));
+        expect_served(ready_channel(t, .reserved = 0xff));
 }
 
 CASE("srp/login/early", MUST, RULES(SRP_RSP_ANSWERED),
@@ -142,7 +142,7 @@ CASE("srp/reject/then-accepted", MUST, RULES(SRP_RSP_ANSWERED),
      "An initiator whose login was rejected can log in")
 {
         (void)ask_login(t, .it_iu = 63);
-        expect_works(ready_channel(t));
+        expect_served(ready_channel(t));
 }
 
 CASE("srp/reject/while-live", MUST, RULES(SRP_LOGIN_KEEPS),
@@ -151,7 +151,7 @@ CASE("srp/reject/while-live", MUST, RULES(SRP_LOGIN_KEEPS),
         struct chan *c = ready_channel(t);
 
         if (ask_login(t, .it_iu = 63)->state == CHAN_REJECTED)
-                expect_works(c);
+                expect_served(c);
 }
 
 CASE("srp/reject/channels", SHOULD, NO_RULE,
@@ -170,5 +170,5 @@ CASE("srp/reject/channels", SHOULD, NO_RULE,
         else if (c->has_rej && be32_get(c->rej.reason) != SRP_REJECT_CHANNELS)
                 advise(t, srp_reject_name(SRP_REJECT_CHANNELS), "%s",
                        srp_reject_name(be32_get(c->rej.reason)));
-        expect_works(first);
+        expect_served(first);
 }

@@ -16,7 +16,7 @@ static struct answer failed(struct chan *c)
                 struct chan *c = ready_channel(t);                                                 \
                 struct answer a = failed(c);                                                       \
                                                                                                    \
-                expect_refused(c, &a);                                                             \
+                expect_error(c, &a);                                                               \
         }
 
 FAILS("parts", SRP_RSP_PARTS, MUST, "Sense data lies within its response")
@@ -25,13 +25,13 @@ FAILS("status", SRP_RSP_STATUS, MUST, "A command that nobody knows has another s
 
 CASE("srp/response/answered", MUST, RULES(SRP_RSP_ANSWERED), "A command is answered")
 {
-        expect_works(ready_channel(t));
+        expect_served(ready_channel(t));
 }
 
 CASE("srp/response/unmarked-length", SHOULD, RULES(SRP_RSP_UNMARKED),
      "The lengths of response and sense data are zero where there is none")
 {
-        expect_works(ready_channel(t));
+        expect_served(ready_channel(t));
 }
 
 CASE("srp/response/response-data", MUST, RULES(SRP_RSP_DATA), "Response data has four bytes")
@@ -95,7 +95,7 @@ CASE("srp/response/sense-attention", SHOULD, NO_RULE,
                 return;
         }
         attend(c);
-        expect_works(c);
+        expect_served(c);
 }
 
 /* --- residuals -------------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ CASE("srp/response/read-over-memory", MUST, RULES(SRP_TRANSFER),
         struct chan *c = ready_channel(t);
 
         (void)read_into(c, 100);
-        expect_works(c);
+        expect_served(c);
 }
 
 CASE("srp/response/read-under-table", MUST, RULES(SRP_RSP_COUNT),
@@ -182,7 +182,7 @@ CASE("srp/response/failed-under", MUST, RULES(SRP_RSP_COUNT),
 
         (void)data_in(o, 100);
         a = run_order(o);
-        expect_refused(c, &a);
+        expect_error(c, &a);
         expect_residual(c, &a, SRP_DIUNDER, 100);
 }
 
@@ -229,7 +229,7 @@ CASE("srp/response/write-over", MUST, RULES(SRP_RSP_COUNT),
 CASE("srp/response/solicited", MUST, RULES(SRP_SOLICITED),
      "Notification is not solicited where nobody has asked")
 {
-        expect_works(ready_channel(t));
+        expect_served(ready_channel(t));
 }
 
 CASE("srp/response/solicited-asked", INFO, NO_RULE,

@@ -17,7 +17,7 @@ static uint32_t slow_unit(const struct t *t)
                                                                                                    \
                 expect_code(c, &a, 0);                                                             \
                 attend(c);                                                                         \
-                expect_works(c);                                                                   \
+                expect_served(c);                                                                  \
         }
 
 FUNCTION("abort-nothing", RULES(SRP_TM_RESULT), SRP_TM_ABORT_TASK,
@@ -95,7 +95,7 @@ CASE("srp/task-management/abort", SHOULD, RULES(SRP_TM_RESULT),
         send_order(o);
         a = expect_rsp_to(c, send_function_to(c, slow_unit(t), SRP_TM_ABORT_TASK, o->tag));
         expect_code(c, &a, 0);
-        expect_works(c);
+        expect_served(c);
 }
 
 CASE("srp/task-management/abort-last", MUST, RULES(SRP_TAG_RESPONSE),
@@ -179,7 +179,7 @@ CASE("srp/task-management/tag-again", MUST, RULES(SRP_TAG_RESPONSE),
                 expect_code(c, &a, 0);                                                             \
                 attend(c);                                                                         \
                 attend_unit(c, slow_unit(t));                                                      \
-                expect_works(c);                                                                   \
+                expect_served(c);                                                                  \
         }
 
 ENDS_ALL("abort-set", SRP_TM_ABORT_TASK_SET,
