@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# For `nvmfspec conform -t srp --role host --hook conformance/hooks/ib_srp.sh`, as root: the SRP initiator of this machine's
+# kernel (ib_srp), over the RDMA device and port that SRP_DEVICE names (mlx5_0-1). Logs out of whatever it was logged in to.
+set -euo pipefail
+class=/sys/class/infiniband_srp/srp-${SRP_DEVICE:?the RDMA device and its port, say mlx5_0-1}
+work=$(mktemp -d)
+
+leave() {
+        local rc=$? port
+        for port in /sys/class/srp_remote_ports/*/delete; do
+                [ ! -e "$port" ] || echo 1 >"$port" || :
+        done
+        [ $rc = 0 ] || grep -m1 . "$work/said" || :
+        rm -rf "$work"
+}
+trap leave EXIT
+exec 2>"$work/said"
+
+disk() { # ours, once the kernel has found it
+        local d
+        for _ in $(seq $((NVMF_SECONDS * 4))); do
+                for d in /sys/block/sd*; do
+                        [ -e "$d" ] || continue
+                        grep -q NVMFSPEC "$d/device/vendor" && [ "$(cat "$d/size")" -gt 0 ] && echo "/dev/${d##*/}" && return
+                done
+                sleep 0.1
+        done
+        echo "no disk was found" >&2
+        return 1
+}
+
+within() { # SECONDS COMMAND...
+        timeout -k 1 "$@"
+}
+
+echo "id_ext=${NVMF_TARGET_ID:0:16},ioc_guid=${NVMF_TARGET_ID:16},dest=$NVMF_TRADDR:$NVMF_TRSVCID" >"$class/add_target"
+dev=$(disk)
+head -c 1M /dev/urandom >"$work/pattern"
+within 8 dd if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct status=none
+within 8 dd if="$work/pattern" of="$dev" bs=128k conv=fsync oflag=direct status=none
+within 8 dd if="$dev" of="$work/back" bs=128k count=8 iflag=direct status=none
+cmp "$work/pattern" "$work/back" >&2
