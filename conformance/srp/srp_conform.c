@@ -111,6 +111,8 @@ static bool start_embedded(struct started *st, const struct rule_policy *policy,
         st->peer.named = st->peer.has_slow = st->peer.may_write = true;
         st->peer.lun = 0;
         st->peer.slow_lun = SLOW_LUN;
+        st->peer.block = 512;
+        st->peer.blocks = (4 << 20) / 512;
         s->verbs = st->memory;
         s->traddr = "127.0.0.1";
         s->trsvcid = srp_server_port(st->server, 0);
@@ -170,6 +172,8 @@ static void ask_capacity(struct chan *c, struct srp_peer *p)
 
         if (a.status != SCSI_GOOD)
                 return;
+        if (be_get(data + 4, 4) == 0)
+                return; /* nothing has come */
         p->blocks = be_get(data, 4) + 1;
         p->block = (uint32_t)be_get(data + 4, 4);
 }

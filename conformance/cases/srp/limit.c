@@ -204,7 +204,7 @@ static struct chan *owed_channel(struct t *t)
 
 CASE("srp/tag/target-waits", MUST, RULES(SRP_TARGET_WAITS),
      "The target has one request to the initiator that is not answered",
-     .needs = NEEDS_SLOW | NEEDS_MULTI, .alone = true)
+     .needs = NEEDS_SLOW | NEEDS_MULTI)
 {
         struct chan *c = owed_channel(t);
         uint64_t until = now_ms() + t_scaled(t, 3000);
@@ -217,7 +217,7 @@ CASE("srp/tag/target-waits", MUST, RULES(SRP_TARGET_WAITS),
 
 CASE("srp/tag/target-unanswered", MUST, NO_RULE,
      "A channel works on though the initiator does not answer the target's request",
-     .needs = NEEDS_SLOW | NEEDS_MULTI, .alone = true)
+     .needs = NEEDS_SLOW | NEEDS_MULTI)
 {
         struct chan *c = owed_channel(t);
 

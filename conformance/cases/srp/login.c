@@ -117,7 +117,8 @@ REJECTED("opcode-response", RULES(SRP_TYPE_I), 0,
 REJECTED("opcode-unknown", RULES(SRP_TYPE_I), 0,
          "A type that nobody knows in place of a login is rejected", .opcode = 0x7f)
 REJECTED("cut", RULES(SRP_LOGIN_IT_LEN), 0, "Nine bytes of a login are rejected", .len = 9)
-REJECTED("cut-ports", NO_RULE, 0, "A login without its port identifiers is rejected", .len = 12)
+REJECTED("cut-ports", RULES(SRP_LOGIN_IT_LEN), 0,
+         "A login without its port identifiers is rejected", .len = 12)
 REJECTED("empty", RULES(SRP_LOGIN_IT_LEN), 0, "A connection without login is rejected", .len = -1)
 
 CASE("srp/reject/other-target", MUST, RULES(SRP_LOGIN_PORT),

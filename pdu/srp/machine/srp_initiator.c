@@ -358,7 +358,9 @@ static bool take_rsp(struct srp_initiator *i, const struct srp_rsp *rsp, const u
                 return false;
         if (!s)
                 return true;
-        (void)srp_rsp_read(p, n, &parts, &unused);
+        if (!srp_rsp_read(p, n, &parts, &unused) && rsp->flags & SRP_SNSVALID)
+                parts = (struct srp_rsp_parts) { .sense_at = sizeof(*rsp),
+                                                 .sense_len = n - (uint32_t)sizeof(*rsp) };
         r = s->request;
         s->request = NULL;
         s->answered = true;
