@@ -407,6 +407,20 @@ const struct chan_iu *chan_take(struct chan *c)
         return copy;
 }
 
+/* What comes late is seen, too. */
+void chan_world_settle(struct t *t)
+{
+        struct world *w = t->world;
+
+        if (!w->open)
+                return;
+        while (pump(&w->group))
+                continue;
+        for (struct chan *c = w->chans; c; c = c->next)
+                if (c->arena)
+                        look_at_memory(c, "memory, at the end of the case");
+}
+
 /* --- making ----------------------------------------------------------------------------------- */
 
 static bool make_memory(struct chan *c)

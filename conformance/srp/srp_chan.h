@@ -124,8 +124,9 @@ uint8_t *chan_memory(struct chan *c, uint32_t len);
 /* Where a piece of the arena is, for who is to reach it. */
 struct srp_desc chan_desc(const struct chan *c, const uint8_t *p, uint32_t len);
 
-/* family.begin() and end(). */
+/* family.begin(), settle() and end(). */
 void chan_world_begin(struct t *t);
+void chan_world_settle(struct t *t);
 void chan_world_end(struct t *t);
 /* family.fields(). */
 void chan_fields(const struct exchange_line *l, char *buf, size_t size);

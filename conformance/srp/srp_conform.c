@@ -303,6 +303,7 @@ const struct conform_family srp_conform = {
         .why_not = why_not,
         .ranges = ranges,
         .begin = chan_world_begin,
+        .settle = chan_world_settle,
         .end = chan_world_end,
         .fields = chan_fields,
         .outcome = outcome,
