@@ -521,7 +521,7 @@ void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t 
                 advise(c->t, expected, "%s", seen);
 }
 
-void expect_error(struct chan *c, const struct answer *a)
+void expect_no_success(struct chan *c, const struct answer *a)
 {
         want(c->t, a->status != SCSI_GOOD || a->code > 0, "an error", "GOOD");
 }
@@ -578,7 +578,7 @@ void expect_ended_or_refused(struct chan *c, uint64_t tag)
 
         while (rsp_comes(c, &a))
                 if (a.tag == tag) {
-                        expect_error(c, &a);
+                        expect_no_success(c, &a);
                         return;
                 }
         expect_ended(c);

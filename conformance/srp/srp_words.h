@@ -118,7 +118,7 @@ void expect_good(struct chan *c, const struct answer *a);
 /* CHECK CONDITION with this; about SRP_RSP_STATUS or SRP_RSP_SENSE, whichever the case names first. */
 void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t asc);
 /* Another status than GOOD, or a response code other than 0. */
-void expect_error(struct chan *c, const struct answer *a);
+void expect_no_success(struct chan *c, const struct answer *a);
 /* One of SRP_DOOVER, SRP_DOUNDER, SRP_DIOVER and SRP_DIUNDER with this count; 0: none of them. */
 void expect_residual(struct chan *c, const struct answer *a, uint8_t flag, uint32_t count);
 void expect_code(struct chan *c, const struct answer *a, int code);

@@ -16,7 +16,7 @@ static struct answer failed(struct chan *c)
                 struct chan *c = ready_channel(t);                                                 \
                 struct answer a = failed(c);                                                       \
                                                                                                    \
-                expect_error(c, &a);                                                               \
+                expect_no_success(c, &a);                                                          \
         }
 
 FAILS("parts", SRP_RSP_PARTS, MUST, "Sense data lies within its response")
@@ -182,7 +182,7 @@ CASE("srp/response/failed-under", MUST, RULES(SRP_RSP_COUNT),
 
         (void)data_in(o, 100);
         a = run_order(o);
-        expect_error(c, &a);
+        expect_no_success(c, &a);
         expect_residual(c, &a, SRP_DIUNDER, 100);
 }
 
