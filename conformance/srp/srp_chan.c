@@ -531,8 +531,9 @@ static struct srp_login_req login_of(const struct chan *c)
 void chan_connect(struct chan *c)
 {
         struct srp_login_req_cm cm;
+        uint8_t data[sizeof(cm)] = { 0 }; /* the CM fills up with zeroes */
         struct verbs_conn_param param = {
-                .data = &cm, .len = sizeof(cm), .reads_in = READS, .rnr_retry = 7, .retry = 7
+                .data = data, .len = sizeof(data), .reads_in = READS, .rnr_retry = 7, .retry = 7
         };
         const struct verbs_caps *caps = c->ep.dev->caps;
         struct rule_set unused = { 0 };
@@ -544,12 +545,13 @@ void chan_connect(struct chan *c)
         memset(cm.rsvd50, c->how.reserved, sizeof(cm.rsvd50));
         if (c->how.len)
                 param.len = c->how.len > 0 ? (uint8_t)c->how.len : 0;
+        memcpy(data, &cm, param.len);
         if (caps->reads_in < READS)
                 param.reads_in = caps->reads_in;
         srp_line(&text, &c->asked, sizeof(c->asked), 0);
         exchange_cm(&c->t->log, c->number, true, "connect request: %.120s, %u bytes", line,
                     param.len);
-        srp_channel_login(c->seen, &cm, sizeof(cm), false, &unused);
+        srp_channel_login(c->seen, data, sizeof(data), false, &unused);
         c->state = CHAN_ASKED;
         if (rdma_ep_connect(&c->ep, &param) < 0)
                 broke(c->t, "connect: %s", strerror(errno));

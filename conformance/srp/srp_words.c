@@ -304,6 +304,14 @@ void send_order(struct order *o)
         chan_send(o->chan, o->iu, o->n, true);
 }
 
+void send_oddly(struct order *o)
+{
+        o->chan->t->negative = true;
+        give_memory(o);
+        o->chan->limit--;
+        chan_send(o->chan, o->iu, o->n, false);
+}
+
 void send_broken(struct order *o, enum srp_rule rule)
 {
         struct rule_set violated = { 0 };

@@ -93,6 +93,8 @@ struct answer {
 };
 
 void send_order(struct order *o);
+/* The judge does not follow what comes of it. */
+void send_oddly(struct order *o);
 /* Spoilt by a rule of initiators; ends the case as an error if that does not fit. */
 void send_broken(struct order *o, enum srp_rule rule);
 /* n bytes, which the judge does not follow. */
