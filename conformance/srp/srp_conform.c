@@ -276,16 +276,6 @@ static unsigned ranges(const struct suite *s)
         return s->role == ROLE_HOST ? 0 : n < 64 ? (unsigned)n : 64;
 }
 
-static void outcome(const struct rule *r, const struct outcome *o, char *buf, size_t size)
-{
-        if (r->reaction == REACT_REJECT)
-                snprintf(buf, size, "%s (%08Xh)",
-                         srp_reject_name(SRP_REJECT_FIRST + (uint32_t)o->code),
-                         SRP_REJECT_FIRST + (unsigned)o->code);
-        else
-                snprintf(buf, size, "response code %u", o->code);
-}
-
 const struct conform_family srp_conform = {
         .family = &srp_family,
         .options = rows,
@@ -306,6 +296,5 @@ const struct conform_family srp_conform = {
         .settle = chan_world_settle,
         .end = chan_world_end,
         .fields = chan_fields,
-        .outcome = outcome,
         .by_case = SRP_V_CASE,
 };

@@ -401,12 +401,12 @@ static void test_notices_that_nobody_asked_for(void **state)
         tell_one(&session.says[3], SRP_SOLICITED);
 }
 
-/* The last test. */
+/* The last test: of those that a capture shows. */
 static void test_all_rules_were_broken(void **state)
 {
         (void)state;
         for (unsigned rule = 1; rule < SRP_RULES; rule++)
-                if (!rule_in(&broken_here, rule))
+                if (srp_rule_get(rule)->seen & SEEN_CAPTURE && !rule_in(&broken_here, rule))
                         fail_msg("nothing here breaks %s", srp_rule_get(rule)->id);
 }
 
