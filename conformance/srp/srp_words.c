@@ -475,17 +475,6 @@ struct answer run_function(struct chan *c, uint8_t function, uint64_t task)
         return expect_rsp_to(c, send_function(c, function, task));
 }
 
-const struct chan_iu *expect_iu(struct chan *c, uint8_t type)
-{
-        const struct chan_iu *iu;
-
-        if (!chan_has_iu(c, patience(c)))
-                fail_for(c, srp_info(type)->name);
-        iu = chan_take(c);
-        want(c->t, iu->n > 0 && iu->p[0] == type, srp_info(type)->name, "type %02Xh", iu->p[0]);
-        return iu;
-}
-
 void expect_quiet(struct chan *c, unsigned ms)
 {
         if (chan_has_iu(c, now_ms() + t_scaled(c->t, ms)))

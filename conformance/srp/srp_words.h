@@ -92,6 +92,7 @@ struct answer {
         uint32_t out_residual, in_residual;
 };
 
+/* From here on the target may use its memory. */
 void send_order(struct order *o);
 /* The judge does not follow what comes of it. */
 void send_oddly(struct order *o);
@@ -111,11 +112,10 @@ struct answer expect_rsp(struct chan *c);
 struct answer expect_rsp_to(struct chan *c, uint64_t tag);
 struct answer run_order(struct order *o);
 struct answer run_function(struct chan *c, uint8_t function, uint64_t task);
-/* The next IU, of the target's own; its bytes are good until the case ends. */
-const struct chan_iu *expect_iu(struct chan *c, uint8_t type);
 /* Nothing comes for so many ms. */
 void expect_quiet(struct chan *c, unsigned ms);
 
+/* GOOD, and no response code but 0. */
 void expect_good(struct chan *c, const struct answer *a);
 /* CHECK CONDITION with this; about SRP_RSP_STATUS or SRP_RSP_SENSE, whichever the case names first. */
 void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t asc);
