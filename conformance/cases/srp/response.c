@@ -28,6 +28,14 @@ CASE("srp/response/answered", MUST, RULES(SRP_RSP_ANSWERED), "A command is answe
         expect_served(ready_channel(t));
 }
 
+CASE("srp/response/once", MUST, RULES(SRP_TAG_RESPONSE), "A command is answered once")
+{
+        struct chan *c = ready_channel(t);
+
+        expect_served(c);
+        expect_quiet(c, 100);
+}
+
 CASE("srp/response/unmarked-length", SHOULD, RULES(SRP_RSP_UNMARKED),
      "The lengths of response and sense data are zero where there is none")
 {
@@ -100,7 +108,7 @@ CASE("srp/response/sense-attention", SHOULD, NO_RULE,
 
 /* --- residuals -------------------------------------------------------------------------------------- */
 
-/* READ of a block into so many bytes; 0: without memory. */
+/* READ of a block into so many bytes; 0: no buffer is described. */
 static struct answer read_into(struct chan *c, uint32_t bytes)
 {
         struct order *o = order_read(c, 1);
@@ -136,7 +144,7 @@ READ_INTO("over", SRP_RSP_COUNT, 200, SRP_DIOVER, block - 200,
 READ_INTO("over-one", SRP_RSP_COUNT, block - 1, SRP_DIOVER, 1,
           "A READ into a byte less than it needs has an overflow of one")
 READ_INTO("none", SRP_RSP_COUNT, 0, SRP_DIOVER, block,
-          "A READ without memory has an overflow of all of it")
+          "A READ into no buffer at all has an overflow of all of it")
 
 CASE("srp/response/read-over-memory", MUST, RULES(SRP_TRANSFER),
      "A READ into too little memory writes nothing beyond that")
