@@ -6,7 +6,11 @@
 
 #include "pdu/srp/machine/spoil.h"
 
-enum { WAIT_MS = 5000, TELLS = 8 /* that a unit may have at first */ };
+enum {
+        WAIT_MS = 5000,
+        END_MS = 3000, /* of a channel */
+        TELLS = 8,     /* that a unit may have at first */
+};
 
 static const struct srp_peer *peer_of_chan(const struct chan *c)
 {
@@ -563,9 +567,11 @@ bool is_live(struct chan *c)
 
 void expect_ended(struct chan *c)
 {
-        while (!c->left && c->state == CHAN_LIVE && chan_has_iu(c, patience(c)))
+        uint64_t deadline = t_deadline(c->t, END_MS);
+
+        while (!c->left && c->state == CHAN_LIVE && chan_has_iu(c, deadline))
                 (void)chan_take(c);
-        if (!chan_is_ended(c, patience(c)))
+        if (!chan_is_ended(c, deadline))
                 fail_for(c, "the end of the channel");
 }
 

@@ -381,6 +381,43 @@ CASE("srp/command/key-unknown-table", MUST, NO_RULE,
         expect_others_served(t);
 }
 
+CASE("srp/command/length-zero", MUST, NO_RULE,
+     "A direct descriptor of no byte is answered, or ends the channel")
+{
+        struct chan *c = ready_channel(t);
+        struct order *o = order_read(c, 1);
+
+        t->negative = true;
+        data_direct(o, false, chan_desc(c, c->arena, 0));
+        send_order(o);
+        expect_ended_or_answered(c, o->tag);
+}
+
+CASE("srp/command/length-zero-write", MUST, NO_RULE,
+     "A WRITE from a direct descriptor of no byte is answered, or ends the channel", .writes = true)
+{
+        struct chan *c = ready_channel(t);
+        struct order *o = order_write(c, 1);
+
+        t->negative = true;
+        data_direct(o, true, chan_desc(c, c->arena, 0));
+        send_order(o);
+        expect_ended_or_answered(c, o->tag);
+}
+
+CASE("srp/command/table-of-nothing", MUST, NO_RULE,
+     "A table whose entries have no byte is answered, or ends the channel")
+{
+        struct chan *c = ready_channel(t);
+        struct order *o = order_read(c, 1);
+        const struct srp_desc list[2] = { chan_desc(c, c->arena, 0), chan_desc(c, c->arena, 0) };
+
+        t->negative = true;
+        data_indirect(o, false, chan_desc(c, chan_memory(c, 64), 32), 0, list, 2);
+        send_order(o);
+        expect_ended_or_answered(c, o->tag);
+}
+
 /* --- the rest of a command ------------------------------------------------------------------------ */
 
 CASE("srp/command/additional-cdb-unused", MUST, NO_RULE,
