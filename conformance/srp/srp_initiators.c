@@ -37,7 +37,9 @@ struct trick {
         int len; /* bytes that are sent of it; 0: all; -1: none */
         uint8_t
             more; /* type of an IU that follows it; SRP_LOGIN_REQ: none; SRP_RSP: the same again */
-        int32_t delta; /* of that */
+        int32_t delta;  /* of that */
+        unsigned times; /* that it follows; 0: once */
+        bool other_tag; /* the tag is that of a command on another channel */
 };
 
 struct play {
@@ -50,6 +52,7 @@ struct play {
 struct watched { /* what the initiator says on a channel */
         const void *channel;
         struct srp_channel seen;
+        uint64_t tag; /* of the last command */
 };
 
 struct stage { /* a play that is on; what follows `lock` is under it */
@@ -84,6 +87,14 @@ static struct srp_channel *watched(struct stage *s, const void *channel, bool lo
         return &w->seen;
 }
 
+static void note_tag(struct stage *s, const void *channel, const void *iu, uint32_t n)
+{
+        for (struct watched *w = s->watched; w < s->watched + WATCHED; w++)
+                if (w->channel == channel && n >= sizeof(struct srp_cmd) &&
+                    *(const uint8_t *)iu == SRP_CMD)
+                        w->tag = be_get((const uint8_t *)iu + offsetof(struct srp_cmd, tag), 8);
+}
+
 static void heard(void *user, const void *channel, const void *iu, uint32_t n)
 {
         struct stage *s = user;
@@ -101,6 +112,7 @@ static void heard(void *user, const void *channel, const void *iu, uint32_t n)
                 srp_channel_login(c, iu, n, true, &s->broken);
         else if (c)
                 srp_channel_iu(c, PARTY_HOST, iu, n, &s->broken);
+        note_tag(s, channel, iu, n);
         srp_line(&text, iu, n, c ? srp_channel_immediate(c) : 0);
         exchange_header(&s->t->log, 1, false, 1, iu, n, line);
         if (correct)
@@ -125,9 +137,17 @@ static void add_more(const struct trick *k, struct srp_said *said)
                 memcpy(said->more, &r, sizeof(r));
                 said->more_len = sizeof(r);
         }
+        said->more_times = !k->more ? 0 : k->times ? k->times : 1;
 }
 
-static void play_trick(struct stage *s, struct srp_said *said)
+static void put_other_tag(const struct stage *s, const void *channel, struct srp_said *said)
+{
+        for (const struct watched *w = s->watched; w < s->watched + WATCHED; w++)
+                if (w->channel && w->channel != channel)
+                        be_put(said->iu + offsetof(struct srp_rsp, tag), 8, w->tag);
+}
+
+static void play_trick(struct stage *s, const void *channel, struct srp_said *said)
 {
         const struct trick *k = &s->play->trick;
         unsigned nth;
@@ -141,6 +161,8 @@ static void play_trick(struct stage *s, struct srp_said *said)
         for (unsigned i = 0; i < PUTS; i++)
                 if (k->put[i].n > 0)
                         be_put(said->iu + k->put[i].at, k->put[i].n, k->put[i].value);
+        if (k->other_tag)
+                put_other_tag(s, channel, said);
         if (k->len)
                 said->len = k->len > 0 ? (uint32_t)k->len : 0;
         add_more(k, said);
@@ -162,16 +184,16 @@ static void say(void *user, const void *channel, struct srp_said *said)
         struct srp_channel *c;
 
         pthread_mutex_lock(&s->lock);
-        play_trick(s, said);
+        play_trick(s, channel, said);
         c = channel ? watched(s, channel, false) : NULL;
         if (c && c->state == SRP_STATE_ASKED)
                 srp_channel_accept(c, said->iu, said->len, &ours);
         else if (c)
                 srp_channel_iu(c, PARTY_CONTROLLER, said->iu, said->len, &ours);
-        if (c && said->more_len > 0)
+        for (unsigned i = 0; c && i < said->more_times; i++)
                 srp_channel_iu(c, PARTY_CONTROLLER, said->more, said->more_len, &ours);
         show(s, said->iu, said->len);
-        if (said->more_len > 0)
+        for (unsigned i = 0; i < said->more_times; i++)
                 show(s, said->more, said->more_len);
         pthread_mutex_unlock(&s->lock);
 }
@@ -465,6 +487,7 @@ static const struct initiator_case written[] = {
 
         /* responses */
         ODD("srp/response/tag-unknown", "The initiator survives a response with a tag that it has not given", .on = SRP_RSP, .first = WORKING, PUT(8, 8, 0xfeedfacecafebeef)),
+        ODD("srp/response/tag-of-another", "The initiator survives a response with the tag of a command on another channel", .on = SRP_RSP, .first = WORKING + 4, .other_tag = true),
         ODD("srp/response/tag-managed", "The initiator survives a response with a tag as Linux has them for task management", .on = SRP_RSP, .first = WORKING, PUT(8, 8, 0x80000000)),
         ODD("srp/response/twice", "The initiator survives a response that comes twice", .on = SRP_RSP, .first = WORKING, .more = SRP_RSP),
         ODD("srp/response/first-twice", "The initiator survives a first response that comes twice", .on = SRP_RSP, .more = SRP_RSP),
@@ -490,6 +513,8 @@ static const struct initiator_case written[] = {
 
         /* the target's requests */
         ODD("srp/tag/credit-request-each", "The initiator survives SRP_CRED_REQ after each response", .on = SRP_RSP, .each = true, .more = SRP_CRED_REQ),
+        ODD("srp/tag/credit-request-twice", "The initiator survives two requests of the target at once", .on = SRP_RSP, .first = WORKING, .more = SRP_CRED_REQ, .times = 2),
+        ODD("srp/tag/event-request-twice", "The initiator survives three SRP_AER_REQ at once", .on = SRP_RSP, .first = WORKING, .more = SRP_AER_REQ, .times = 3),
         ODD("srp/tag/credit-taken", "The initiator survives SRP_CRED_REQ with a delta of 80000000h", .on = SRP_RSP, .first = WORKING, .more = SRP_CRED_REQ, .delta = INT32_MIN),
         ODD("srp/logout/target", "The initiator survives SRP_T_LOGOUT while the connection stays", .on = SRP_RSP, .first = WORKING, .more = SRP_T_LOGOUT),
         ODD("srp/logout/target-first", "The initiator survives SRP_T_LOGOUT after the first response", .on = SRP_RSP, .more = SRP_T_LOGOUT),

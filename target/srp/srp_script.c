@@ -49,23 +49,32 @@ static struct verbs_wr *more_of(struct srp_conn *c, const struct srp_said *said)
         return NULL;
 }
 
+/* After wr; the last of them. */
+static struct verbs_wr *insert_more(struct srp_conn *c, const struct srp_said *said,
+                                    struct verbs_wr *wr)
+{
+        struct verbs_wr *more;
+
+        for (unsigned i = 0; i < said->more_times && (more = more_of(c, said)) != NULL; i++) {
+                more->next = wr->next;
+                wr->next = more;
+                wr = more;
+        }
+        return wr;
+}
+
 void srp_script_edit(struct srp_conn *c, struct verbs_wr *chain)
 {
         const struct srp_script *s = script_of(c);
 
-        for (struct verbs_wr *wr = s ? chain : NULL, *more; wr; wr = wr->next) {
+        for (struct verbs_wr *wr = s ? chain : NULL; wr; wr = wr->next) {
                 struct srp_said said = { .iu = wr->sge[0].addr, .len = wr->sge[0].len };
 
                 if (wr->op != VERBS_SEND)
                         continue;
                 s->say(s->user, c, &said);
                 wr->sge[0].len = said.len;
-                more = said.more_len > 0 ? more_of(c, &said) : NULL;
-                if (!more)
-                        continue;
-                more->next = wr->next;
-                wr->next = more;
-                wr = more; /* it is said as it is */
+                wr = insert_more(c, &said, wr); /* these are said as they are */
         }
 }
 

@@ -15,6 +15,7 @@ struct srp_said {     /* that the target is about to say */
         uint32_t len; /* of it, may be changed up to that; of login responses and rejections too */
         uint8_t more[SRP_IU_OUT]; /* another IU, to be sent after it: not of those two */
         uint32_t more_len;        /* 0: none */
+        unsigned more_times;      /* that it is sent, SRP_SCRIPT_MORE at most */
 };
 
 struct srp_script {
