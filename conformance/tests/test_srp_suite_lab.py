@@ -34,7 +34,6 @@ def deadly():
     return [line.split()[:2] for line in lines if line and line[0] != "#"]
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("case, how", [row for row in deadly() if row[1] != "chance"], ids=lambda value: value)
 def test_what_takes_the_kernel_down_still_does(tmp_path, case, how):
     """Else its line in ib_srpt-deadly.txt is to go."""
