@@ -34,7 +34,18 @@ within() { # SECONDS COMMAND...
         timeout -k 1 "$@"
 }
 
-echo "id_ext=${NVMF_TARGET_ID:0:16},ioc_guid=${NVMF_TARGET_ID:16},dest=$NVMF_TRADDR:$NVMF_TRSVCID" >"$class/add_target"
+login() { # again, while the kernel still knows the last one
+        for _ in $(seq $((NVMF_SECONDS * 2))); do
+                { echo "id_ext=${NVMF_TARGET_ID:0:16},ioc_guid=${NVMF_TARGET_ID:16},dest=$NVMF_TRADDR:$NVMF_TRSVCID" \
+                        >"$class/add_target"; } 2>"$work/login" && return
+                grep -q "File exists" "$work/login" || break
+                sleep 0.1
+        done
+        cat "$work/login" >&2
+        return 1
+}
+
+login
 dev=$(disk)
 head -c 1M /dev/urandom >"$work/pattern"
 within 8 dd if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct status=none
