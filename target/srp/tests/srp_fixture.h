@@ -118,17 +118,6 @@ static inline void attend(struct srp_peer *p)
         }
 }
 
-/* READ(10) or WRITE(10), still without its data. */
-static inline void cmd_rw(struct peer_cmd *c, uint64_t tag, uint32_t lun, bool write,
-                          uint32_t block, uint16_t blocks)
-{
-        uint8_t cdb[10] = { write ? SCSI_WRITE_10 : SCSI_READ_10 };
-
-        be_put(cdb + 2, 4, block);
-        be_put(cdb + 7, 2, blocks);
-        cmd_begin(c, tag, lun, cdb, sizeof(cdb));
-}
-
 static inline void is_good(struct peer_rsp r)
 {
         if (r.rsp.status == SCSI_CHECK)

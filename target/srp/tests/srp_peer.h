@@ -378,6 +378,17 @@ static inline void cmd_immediate(struct peer_cmd *c, const void *data, uint32_t 
         c->n = PEER_IMM_AT + len;
 }
 
+/* READ(10) or WRITE(10), still without its data. */
+static inline void cmd_rw(struct peer_cmd *c, uint64_t tag, uint32_t lun, bool write,
+                          uint32_t block, uint16_t blocks)
+{
+        uint8_t cdb[10] = { write ? SCSI_WRITE_10 : SCSI_READ_10 };
+
+        be_put(cdb + 2, 4, block);
+        be_put(cdb + 7, 2, blocks);
+        cmd_begin(c, tag, lun, cdb, sizeof(cdb));
+}
+
 static inline void peer_tsk_mgmt(struct srp_peer *p, uint64_t tag, uint32_t lun, uint8_t function,
                                  uint64_t task)
 {
