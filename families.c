@@ -9,6 +9,7 @@
 #include "conformance/srp/srp_suite.h"
 #include "fuzz/doca/doca_fuzz.h"
 #include "fuzz/nvme/templates.h"
+#include "fuzz/srp/srp_templates.h"
 #include "host/cmd/command.h"
 #include "host/doca/command.h"
 #include "host/srp/args.h"
@@ -71,6 +72,7 @@ const struct trace_family *const *trace_families(void)
 /* The fuzzer's engine asks for these by name. */
 const struct fuzz_family *const fuzz_families[] = {
         &nvme_fuzz,
+        &srp_fuzz,
         &doca_fuzz,
 #ifdef NVMF_TOY
         &toy_fuzz,

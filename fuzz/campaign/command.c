@@ -446,6 +446,18 @@ static int usage(FILE *out)
         return out == stdout ? FUZZ_OK : FUZZ_USAGE;
 }
 
+/* A target is there: another one's, or the family's own. False: error says why that could not be started. */
+static bool find_target(struct fuzz_call *call, uint32_t groups, char *error, size_t size)
+{
+        const struct fuzz_command *f = call->family->command;
+
+        call->live = call->args->traddr;
+        if (call->live || !f->embed || !(groups & FUZZ_LIVE))
+                return true;
+        call->live = f->embed(call->args, error, size);
+        return call->live;
+}
+
 static int call_it(const struct subcommand *s, struct fuzz_call *call, int argc, char **argv)
 {
         char error[400];
@@ -464,11 +476,12 @@ static int call_it(const struct subcommand *s, struct fuzz_call *call, int argc,
                 option_help(t.rows, s->groups | FUZZ_ANY, stdout);
                 return FUZZ_OK;
         }
-        call->live = call->args->traddr;
         call->word = argv + first;
         call->words = argc - first;
         if (call->words < s->least)
                 return refuse(s->name, s->words);
+        if (!find_target(call, s->groups, error, sizeof(error)))
+                return unreadable(s->name, error);
         if (!call->live && s->run == remote)
                 return refuse(s->name, "no address given: use -a ADDR");
         return s->run(call);
@@ -490,6 +503,8 @@ static int run(const struct subcommand *s, int argc, char **argv)
         if (f->command->defaults)
                 f->command->defaults(call.args);
         rc = call_it(s, &call, argc, argv);
+        if (f->command->stop)
+                f->command->stop(call.args);
         free(call.args);
         return rc;
 }

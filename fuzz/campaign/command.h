@@ -36,6 +36,11 @@ struct fuzz_command {
         /* They fit together: sets config.target.peer, which has to live as long as args. False: error says in a line
          * what is wrong. */
         bool (*complete)(void *args, char *error, size_t size);
+        /* No address is given: starts a target of its own and makes it the one that is played to; whatever harm comes to it
+         * is nobody's. False: error has one line. NULL: there is none. */
+        bool (*embed)(void *args, char *error, size_t size);
+        void (*stop)(
+            void *args); /* ... and ends it, if there is one; NULL: nothing is to be ended */
         /* A message of remote_session.message as a line of text. NULL: none is. */
         void (*line)(struct text *t, unsigned on, enum party sender, const void *message);
 };
