@@ -6,8 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kept.h"
 #include "line.h"
 #include "pdu/srp/wire/family.h"
+#include "tools.h"
 
 enum { CONSUMER = 28 }; /* reason of a reject that the target itself has sent (IBTA 12.6.7.2) */
 
@@ -43,6 +45,8 @@ static void close_session(struct srp_reader *r, struct srp_session *s)
         if (*at)
                 *at = s->next;
         s->conn->user = NULL;
+        for (unsigned i = 0; i < SRP_CHANNEL_REQUESTS; i++)
+                kept_drop(&s->kept[i]);
         free(s);
 }
 
@@ -88,6 +92,7 @@ static void lose(const struct srp_reader *r, struct srp_session *s, const struct
         struct srp_record rec = { .e = e, .session = s };
 
         rec.command = &s->command[request - s->channel.request];
+        rec.kept = &s->kept[request - s->channel.request];
         if (r->how.lost)
                 give(r->how.lost, r->how.user, &rec);
 }
@@ -141,8 +146,9 @@ static void add_data(struct trace_command *c, const struct trace_event *e, uint3
         *(e->sender == PARTY_HOST ? &c->h2c : &c->c2h) += n;
 }
 
-/* Once the channel has it. */
-static void begin_request(struct srp_session *s, const union srp_iu *iu, struct srp_record *rec)
+/* Once the channel has it. False: out of memory. */
+static bool begin_request(struct srp_session *s, const union srp_iu *iu, struct srp_record *rec,
+                          bool keep)
 {
         const struct trace_capsule *c = &rec->e->capsule;
         const struct srp_request *r = srp_channel_find(&s->channel, be64_get(iu->cmd.tag));
@@ -151,13 +157,15 @@ static void begin_request(struct srp_session *s, const union srp_iu *iu, struct 
         struct trace_command *command;
 
         if (!r) /* there are too many */
-                return;
+                return true;
+        rec->kept = &s->kept[r - s->channel.request];
         rec->command = command = &s->command[r - s->channel.request];
         rec->begins = true;
         *command = command_of(iu, rec->e);
         if (iu->opcode == SRP_CMD && srp_cmd_read(c->data, c->len, rec->imm_at, &parts, &known) &&
             parts.out.format == SRP_IMMEDIATE_DATA)
                 add_data(command, rec->e, parts.out.len);
+        return kept_begin(&s->kept[r - s->channel.request], iu, c, rec->imm_at, keep);
 }
 
 /* Before the channel ends its request. */
@@ -170,6 +178,7 @@ static void take_response(struct srp_session *s, const struct srp_rsp *rsp, stru
 
         rec->rsp = rsp;
         rec->command = r ? &s->command[r - s->channel.request] : NULL;
+        rec->kept = r ? &s->kept[r - s->channel.request] : NULL;
         (void)srp_rsp_read(c->data, c->len, &parts, &known);
         if (parts.resp_len >= 4)
                 rec->code = c->data[parts.resp_at + 3];
@@ -180,21 +189,40 @@ static bool is_request_iu(uint8_t opcode)
         return opcode == SRP_CMD || opcode == SRP_TSK_MGMT;
 }
 
-/* The request that describes this memory; NULL: none that is known. A table of descriptors is no data. */
-static struct trace_command *find_by_key(struct srp_session *s, const struct trace_memory *m)
+/* The request that describes this memory, and where in its data that lies; -1: none that is known. A table of descriptors
+ * is no data. */
+static int find_by_key(const struct srp_session *s, const struct trace_memory *m, uint32_t *offset)
 {
-        for (unsigned i = 0; i < SRP_CHANNEL_REQUESTS; i++) {
+        for (int i = 0; i < SRP_CHANNEL_REQUESTS; i++) {
                 const struct srp_request *r = &s->channel.request[i];
+                uint32_t at = 0;
 
                 for (unsigned j = 0; r->used && j < r->ranges; j++) {
                         const struct srp_desc *d = &r->range[j].desc;
 
+                        *offset = at + (uint32_t)(m->addr - d->addr);
                         if (!r->range[j].table && d->key == m->key && m->addr >= d->addr &&
                             m->addr - d->addr < d->len)
-                                return &s->command[i];
+                                return i;
+                        at += r->range[j].table ? 0 : d->len;
                 }
+                if (r->used && kept_has(&s->kept[i], m, offset))
+                        return i;
         }
-        return NULL;
+        return -1;
+}
+
+static bool is_table(const struct srp_session *s, const struct trace_memory *m)
+{
+        for (unsigned i = 0; i < SRP_CHANNEL_REQUESTS; i++) {
+                const struct srp_request *r = &s->channel.request[i];
+
+                for (unsigned j = 0; r->used && j < r->ranges; j++)
+                        if (r->range[j].table && r->range[j].desc.addr == m->addr &&
+                            r->range[j].desc.key == m->key)
+                                return true;
+        }
+        return false;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -221,19 +249,27 @@ static void take_capsule(struct srp_reader *r, struct srp_session *s, const stru
         if (old)
                 lose(r, s, e, old);
         srp_channel_iu(&s->channel, e->sender, c->data, c->len, &rec->broken);
-        if (whole)
-                begin_request(s, iu, rec);
+        if (whole && !begin_request(s, iu, rec, r->how.keep_data))
+                r->no_memory = true;
 }
 
 static void take_memory(struct srp_session *s, const struct trace_event *e, struct srp_record *rec)
 {
         struct srp_desc memory = { e->memory.addr, e->memory.key, e->memory.len };
-        struct trace_command *c = find_by_key(s, &e->memory);
+        int found = find_by_key(s, &e->memory, &rec->offset);
+        struct trace_command *c = found >= 0 ? &s->command[found] : NULL;
         bool data = e->kind == TRACE_READ_DATA || e->kind == TRACE_WRITE_DATA;
 
         rec->command = c;
-        if (c && data)
+        rec->kept = c ? &s->kept[found] : NULL;
+        rec->is_table = !c && is_table(s, &e->memory);
+        if (c && data) {
                 add_data(c, e, e->memory.len);
+                kept_add(&s->kept[found], &e->memory, rec->offset);
+        }
+        for (unsigned i = 0; !c && data && i < SRP_CHANNEL_REQUESTS; i++)
+                if (s->channel.request[i].used)
+                        kept_add_table(&s->kept[i], &e->memory);
         if (c && e->kind == TRACE_READ && c->asked.frame == 0)
                 c->asked = e->at;
         if (e->sender == PARTY_CONTROLLER && (e->kind == TRACE_READ || e->kind == TRACE_WRITE))
@@ -401,8 +437,7 @@ static bool has_command(const char *name)
 
 static void place(struct text *t, const struct trace_conn *c)
 {
-        (void)c;
-        text_add(t, ", SRP");
+        text_add(t, "%s", srp_place(c));
 }
 
 static void place_json(struct json_object *o, const struct trace_conn *c)
@@ -413,6 +448,8 @@ static void place_json(struct json_object *o, const struct trace_conn *c)
                 json_object_object_add(o, "state",
                                        json_object_new_string(srp_state_name(s->channel.state)));
         json_object_object_add(o, "protocol", json_object_new_string(srp_family.name));
+        if (srp_is_on_nvme_port(c))
+                json_object_object_add(o, "port_of", json_object_new_string("NVMe"));
 }
 
 const struct trace_family srp_capture = {
@@ -429,4 +466,6 @@ const struct trace_family srp_capture = {
         .has_command = has_command,
         .place = place,
         .place_json = place_json,
+        .extract = &srp_extract,
+        .anonymize = &srp_anonymize,
 };

@@ -63,14 +63,24 @@ static void iu_words(struct text *t, const struct srp_record *r)
                 text_add(t, ", not complete in the capture");
 }
 
+bool srp_is_on_nvme_port(const struct trace_conn *c)
+{
+        uint16_t port = c->end[PARTY_CONTROLLER].port;
+
+        return port == 4420 || port == 8009;
+}
+
+const char *srp_place(const struct trace_conn *c)
+{
+        return srp_is_on_nvme_port(c) ? ", SRP on a port of NVMe" : ", SRP";
+}
+
 void srp_words(struct text *t, const void *record)
 {
         const struct srp_record *r = record;
         const struct trace_event *e = r->e;
-        uint16_t port = e->conn->end[PARTY_CONTROLLER].port;
-        const char *place = port == 4420 || port == 8009 ? ", SRP on a port of NVMe" : ", SRP";
 
-        if (words_event(t, e, e->kind == TRACE_OPENED ? place : NULL))
+        if (words_event(t, e, e->kind == TRACE_OPENED ? srp_place(e->conn) : NULL))
                 return;
         if (e->kind == TRACE_CAPSULE)
                 iu_words(t, r);

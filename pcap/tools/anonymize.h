@@ -24,6 +24,9 @@ struct trace_anonymize {
                     const struct trace_record *r);
         /* Over RDMA: so many bytes of private data, which name nobody, are written; ... */
         uint32_t private_data;
+        /* ... what of them does name somebody is replaced, n of them; NULL: nothing does. */
+        void (*private_bytes)(const struct scrub *s, const struct trace_event *e, uint8_t *p,
+                              uint32_t n);
         /* ... and of a capsule, and of the whole of a transfer, what names somebody is replaced. */
         void (*capsule)(const struct scrub *s, const void *record, uint8_t *p, uint32_t n);
         void (*transfer)(const struct scrub *s, const void *record, uint8_t *p, size_t n);

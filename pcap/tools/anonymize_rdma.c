@@ -84,7 +84,7 @@ static const struct {
 
 static void copy_message(struct anonymizer *a, struct rdma_copy *c, const struct trace_event *e)
 {
-        uint32_t most = e->conn->family->anonymize->private_data;
+        const struct trace_anonymize *f = e->conn->family->anonymize;
         const struct trace_cm *cm = &e->cm;
         bool private =
             e->kind == TRACE_REQUEST || e->kind == TRACE_ACCEPT || e->kind == TRACE_REJECT;
@@ -96,7 +96,16 @@ static void copy_message(struct anonymizer *a, struct rdma_copy *c, const struct
                 m.depths = cm->depths;
                 m.reason = cm->reason;
                 m.data = cm->data;
-                m.len = cm->len < most ? cm->len : most;
+                m.len = cm->len < f->private_data ? cm->len : f->private_data;
+        }
+        if (m.len > 0 && f->private_bytes) {
+                a->message.n = 0;
+                if (!bytes_add(&a->message, m.data, m.len)) {
+                        a->no_memory = true;
+                        return;
+                }
+                f->private_bytes(&a->scrub, e, a->message.p, m.len);
+                m.data = a->message.p;
         }
         capture_rdma_cm(a->out, &c->flow, e->sender, &m, e->at.time_ns);
 }
