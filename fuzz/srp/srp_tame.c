@@ -4,30 +4,12 @@
 
 #include "srp_live.h"
 
-static bool in(const uint8_t *list, size_t n, uint8_t v)
-{
-        return memchr(list, v, n) != NULL;
-}
-
-static bool is_harmless(uint8_t op)
-{
-        static const uint8_t harmless[] = {
-                SCSI_TEST_UNIT_READY, SCSI_REQUEST_SENSE,    SCSI_INQUIRY,       SCSI_MODE_SENSE_6,
-                SCSI_MODE_SENSE_10,   SCSI_READ_CAPACITY_10, SCSI_READ_6,        SCSI_READ_10,
-                SCSI_READ_12,         SCSI_READ_16,          SCSI_VERIFY_10,     SCSI_VERIFY_16,
-                SCSI_SYNC_CACHE_10,   SCSI_SYNC_CACHE_16,    SCSI_SERVICE_IN_16, SCSI_REPORT_LUNS,
-                SCSI_MAINTENANCE_IN,
-        };
-
-        return in(harmless, sizeof(harmless), op);
-}
-
 /* Tasks of other initiators, and the state of the unit, are theirs. */
 static bool is_own_business(uint8_t function)
 {
         static const uint8_t own[] = { SRP_TM_ABORT_TASK, SRP_TM_ABORT_TASK_SET, SRP_TM_CLEAR_ACA };
 
-        return in(own, sizeof(own), function);
+        return memchr(own, function, sizeof(own));
 }
 
 /* What is too short to be one is looked at as far as it goes: a target may take the rest from elsewhere. */
@@ -39,7 +21,7 @@ bool srp_harms(const uint8_t *p, uint32_t n)
         if (n == 0)
                 return false;
         if (iu.opcode == SRP_CMD)
-                return n <= offsetof(struct srp_cmd, cdb) || !is_harmless(iu.cmd.cdb[0]);
+                return n <= offsetof(struct srp_cmd, cdb) || !scsi_is_harmless(iu.cmd.cdb[0]);
         if (iu.opcode == SRP_TSK_MGMT)
                 return n <= offsetof(struct srp_tsk_mgmt, function) ||
                        !is_own_business(iu.tsk_mgmt.function);
@@ -73,7 +55,7 @@ static bool tame_step(const struct sequence *s, struct seq_step *step)
                 return step->kind != SEQ_RAW;
         keep_meaning(s, step);
         if (t->base.type == SRP_CMD)
-                return is_harmless(t->cdb[0]);
+                return scsi_is_harmless(t->cdb[0]);
         return t->base.type != SRP_TSK_MGMT || is_own_business(t->function);
 }
 

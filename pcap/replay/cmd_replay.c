@@ -197,8 +197,9 @@ static int read_plan(struct replay_plan *p, const struct replay_args *a, const c
         int rc = replay_plan_read(p, file, &a->trace, a->stop_at, err, err_size);
 
         if (p->others > 0)
-                fprintf(stderr, "%s: %u connections of %s cannot be replayed\n", file, p->others,
-                        p->other->name);
+                fprintf(stderr, "%s: %u connections of %s %s%s\n", file, p->others, p->other->name,
+                        p->other->replay ? "are left out: -t " : "cannot be replayed",
+                        p->other->replay ? p->other->family->transports[0] : "");
         return rc;
 }
 

@@ -468,4 +468,5 @@ const struct trace_family srp_capture = {
         .place_json = place_json,
         .extract = &srp_extract,
         .anonymize = &srp_anonymize,
+        .replay = srp_replay_command,
 };

@@ -9,6 +9,9 @@
 extern const struct trace_extract srp_extract;
 extern const struct trace_anonymize srp_anonymize;
 
+/* See struct trace_family. */
+int srp_replay_command(const struct trace_family *const *families, int argc, char **argv);
+
 /* What a CDB reads or writes: blocks of a logical unit. */
 struct srp_blocks {
         uint64_t lba;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "pdu/io/option_table.h"
 
 /* clang-format off */
 static const struct subcommand {
@@ -109,13 +110,16 @@ static int run(const struct subcommand *s, const struct trace_family *const *fam
         return rc;
 }
 
-/* By the first family that can. */
+/* By the family whose transport -t names, or else by the first one that can. */
 static int replay(const struct trace_family *const *families, int argc, char **argv)
 {
-        for (unsigned i = 0; families[i]; i++)
-                if (families[i]->replay)
-                        return families[i]->replay(families, argc, argv);
-        return refuse("replay", "no protocol can be replayed");
+        const struct trace_family *f = option_family((const void *const *)families, argc, argv);
+
+        for (unsigned i = 0; families[i] && !f->replay; i++)
+                f = families[i];
+        if (!f->replay)
+                return refuse("replay", "no protocol can be replayed");
+        return f->replay(families, argc, argv);
 }
 
 int pcap_command(const struct trace_family *const *families, int argc, char **argv)

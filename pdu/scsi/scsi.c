@@ -164,3 +164,16 @@ unsigned scsi_cdb_len(uint8_t opcode)
 
         return by_group[opcode >> 5];
 }
+
+bool scsi_is_harmless(uint8_t opcode)
+{
+        static const uint8_t harmless[] = {
+                SCSI_TEST_UNIT_READY,  SCSI_REQUEST_SENSE, SCSI_INQUIRY,       SCSI_MODE_SENSE_6,
+                SCSI_MODE_SENSE_10,    SCSI_READ_6,        SCSI_READ_10,       SCSI_READ_12,
+                SCSI_READ_16,          SCSI_VERIFY_10,     SCSI_VERIFY_16,     SCSI_SYNC_CACHE_10,
+                SCSI_READ_CAPACITY_10, SCSI_SYNC_CACHE_16, SCSI_SERVICE_IN_16, SCSI_REPORT_LUNS,
+                SCSI_MAINTENANCE_IN,
+        };
+
+        return memchr(harmless, opcode, sizeof(harmless));
+}

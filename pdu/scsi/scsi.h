@@ -113,6 +113,9 @@ uint64_t scsi_lun_of(uint32_t lun);
 /* The other way round; UINT32_MAX: it is of another kind. */
 uint32_t scsi_lun_number(uint64_t lun);
 
+/* Whether commands of this operation code, whatever else is in them, change neither blocks nor settings. */
+bool scsi_is_harmless(uint8_t opcode);
+
 /* Bytes of a CDB of this operation code; 0: vendors decide, or it says so itself. */
 unsigned scsi_cdb_len(uint8_t opcode);
 
