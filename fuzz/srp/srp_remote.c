@@ -290,7 +290,7 @@ static bool completed(struct rdma_ep *e, const struct verbs_wc *wc)
         if (w->base.state != CONN_LIVE && w->base.state != CONN_OPENING)
                 return false;
         if (wc->status != VERBS_SUCCESS) {
-                if (!w->base.broken)
+                if (!w->base.broken && wc->status != VERBS_FLUSHED)
                         conn_received_word(&w->base, (uint64_t)wc->status << 32 | 2);
                 w->base.broken = true;
         } else if (recv) {
@@ -417,7 +417,8 @@ static bool happened(struct rdma_ep *ep, const struct verbs_event *e)
         } else if (e->type == VERBS_UNREACHABLE || e->type == VERBS_CONNECT_ERROR) {
                 conn_refuse(&w->base, "%s: %s", verbs_event_name(e->type),
                             strerror(e->reason < 0 ? -e->reason : ECONNREFUSED));
-        } else if (e->type == VERBS_DISCONNECTED) {
+        } else if (e->type == VERBS_DISCONNECTED) { /* what was said before it is heard first */
+                (void)rdma_group_poll(&session_of(w->base.session)->group, EVENTS);
                 conn_ended(&w->base, false);
         } else if (e->type == VERBS_QP_ERROR || e->type == VERBS_DEVICE_REMOVED) {
                 w->base.broken = true;

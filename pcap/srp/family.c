@@ -447,9 +447,9 @@ static void place_json(struct json_object *o, const struct trace_conn *c)
         if (s)
                 json_object_object_add(o, "state",
                                        json_object_new_string(srp_state_name(s->channel.state)));
-        json_object_object_add(o, "protocol", json_object_new_string(srp_family.name));
         if (srp_is_on_nvme_port(c))
                 json_object_object_add(o, "port_of", json_object_new_string("NVMe"));
+        json_object_object_add(o, "protocol", json_object_new_string(srp_family.name));
 }
 
 const struct trace_family srp_capture = {

@@ -235,7 +235,7 @@ static void test_check_prints_it(void **state)
         assert_int_equal(RUN("check", path), PCAP_BROKEN);
         assert_non_null(
             strstr(out, "target must srp/tag/response: SRP_RSP has the tag of a request"));
-        assert_non_null(strstr(out, ", SRP)\n"));
+        assert_non_null(strstr(out, ", SRP on a port of NVMe)\n"));
         assert_non_null(strstr(out, "  < SRP_RSP tag 4001h req_lim_delta 1 status GOOD\n"));
         assert_int_equal(RUN("check", path, "-o", "json"), PCAP_BROKEN);
         assert_non_null(strstr(out, "\"protocol\":\"SRP\",\"sender\":\"target\""));

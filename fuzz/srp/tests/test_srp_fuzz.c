@@ -156,7 +156,7 @@ static void fields_and_violators_change_what_is_sent(void **state)
 
         (void)state;
         log_in("sequence srp host\nlogin\nread lba=0x10203 blocks=9 len=50 key^=1\nraw 0102\n"
-               "read violate=srp/command/attribute\nready violate=srp/tag/unique\nabort_task\n");
+               "read violate=srp/command/attribute\nabort_task of=1\n");
         b = say(1);
         assert_int_equal(b.len, 50);
         assert_int_equal(be_get(bench.out + 32 + 2, 4), 0x10203);
@@ -165,10 +165,12 @@ static void fields_and_violators_change_what_is_sent(void **state)
         assert_int_equal(say(2).len, 2);
         (void)say(3);
         assert_true(rule_in(&bench.found, SRP_CMD_ATTRIBUTE));
-        assert_int_equal(say(4).times, 2);
+        (void)say(4);
+        assert_int_equal(be_get(bench.out + 32, 8), bench.bind.sent[0]);
+        assert_true(bench.bind.sent[0] != bench.bind.sent[1]);
+        log_in("sequence srp host\nlogin\nready violate=srp/tag/unique\n");
+        assert_int_equal(say(1).times, 2);
         assert_true(rule_in(&bench.found, SRP_TAG_UNIQUE));
-        (void)say(5);
-        assert_int_equal(be_get(bench.out + 32, 8), bench.bind.sent[2]);
 }
 
 /* Whatever a mutant is, it prints, parses to the same, and comes to an IU that has room. */
@@ -398,20 +400,20 @@ static void a_broken_rule_is_found_made_small_and_recorded(void **state)
         struct corpus c = { 0 };
 
         (void)state;
-        rule_add(&spoilt.violated, SRP_TAG_RESPONSE);
+        rule_add(&spoilt.violated, SRP_RSP_PARTS);
         start(&spoilt);
         config.findings = 1;
         config.out = mkdtemp(folder);
         assert_non_null(config.out);
         assert_int_equal(campaign_run(&config), CAMPAIGN_FOUND);
-        snprintf(path, sizeof(path), "%s/001-rule-srp-tag-response.seq", folder);
+        snprintf(path, sizeof(path), "%s/001-rule-srp-response-parts.seq", folder);
         if (!corpus_load(&c, path, NULL, err))
                 fail_msg("%s", err);
         assert_int_equal(c.n, 1);
         assert_int_equal(c.at[0]->steps, 1); /* the login goes without saying */
         corpus_free(&c);
-        snprintf(path, sizeof(path), "%s/001-rule-srp-tag-response.pcap", folder);
-        check_capture(path, "srp/tag/response");
+        snprintf(path, sizeof(path), "%s/001-rule-srp-response-parts.pcap", folder);
+        check_capture(path, "srp/response/parts");
         snprintf(command, sizeof(command), "rm -r %s", folder);
         assert_int_equal(system(command), 0);
         stop();
