@@ -118,7 +118,7 @@ static bool seed(struct extract_seed *s, const void *record, struct bytes *room)
                 const struct srp_info *info = srp_info(c->data[0]);
 
                 s->rank = c->data[0];
-                snprintf(s->kind, sizeof(s->kind), "srp-%s", info ? info->name : "unknown");
+                snprintf(s->kind, sizeof(s->kind), "%s", info ? info->name : "SRP_unknown");
                 s->p = c->data;
                 s->n = c->len;
         } else {

@@ -68,7 +68,8 @@ static inline void write_cm(const struct say *one)
 
 static inline void write_one(const struct say *one)
 {
-        static uint8_t data[16384];
+        static uint8_t nothing[16384];
+        const uint8_t *data = one->n >= one->memory.len ? one->p : nothing; /* of a transfer */
         struct iovec bytes = { (void *)(uintptr_t)one->p, one->n };
         uint32_t number;
 
@@ -80,13 +81,13 @@ static inline void write_one(const struct say *one)
                 capture_rdma_ack(writer, &flow, peer_of(one->sender), number, CAPTURE_ACK,
                                  now += 1000);
         } else if (one->kind == SAY_WRITE) {
-                bytes = (struct iovec) { data, one->memory.len };
+                bytes = (struct iovec) { (void *)(uintptr_t)data, one->memory.len };
                 capture_rdma_write(writer, &flow, PARTY_CONTROLLER, one->memory.addr,
                                    one->memory.key, &bytes, 1, now += 1000);
         } else {
                 number = capture_rdma_read(writer, &flow, PARTY_CONTROLLER, one->memory.addr,
                                            one->memory.key, one->memory.len, now += 1000);
-                bytes = (struct iovec) { data, one->memory.len };
+                bytes = (struct iovec) { (void *)(uintptr_t)data, one->memory.len };
                 capture_rdma_answer(writer, &flow, PARTY_HOST, number, &bytes, 1, now += 1000);
         }
 }
