@@ -33,6 +33,17 @@ def toy(tmp_path):
     stop()
 
 
+def cannot_tools(tmp_path):
+    """Of what a protocol has not the tools say so."""
+    def refused(*args, status=0):
+        return run("pcap", *args, tmp_path / "toy.pcapng", "--to", tmp_path / "none", status=status)
+
+    assert "connection 1 is of Toy, which cannot be anonymized, and is not written\n" in (said := refused("anonymize", status=3))
+    assert "contains no NVMe or SRP connection to write" in said and not (tmp_path / "none").exists()
+    for kind, lacks in ("data", "blocks"), ("sequence", "commands"), ("seeds", "messages"):
+        assert f"connection 1 is of Toy, which has no {lacks} that could be extracted" in refused("extract", "--kind", kind)
+
+
 def test_host_and_capture(toy, tmp_path):
     where, stop = toy
     figures = json.loads(run("host", *where[:2], "perf", *where[2:], "--rw", "randrw", "--bs", "512", "--iodepth", "4", "--time", "0.3",
@@ -46,6 +57,7 @@ def test_host_and_capture(toy, tmp_path):
     objects = [json.loads(line) for line in run("pcap", "show", "-o", "json", tmp_path / "toy.pcapng").splitlines()]
     assert len(objects) == len(shown) and {o["kind"] for o in objects} == {"opened", "pdu", "closed"}
     assert "is of Toy, which has no commands that could be measured" in run("pcap", "stat", tmp_path / "toy.pcapng")
+    cannot_tools(tmp_path)
     checked = run("pcap", "check", tmp_path / "toy.pcapng")
     assert "1 connections" in checked and "0 must and 0 should broken" in checked
 

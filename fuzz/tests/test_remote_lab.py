@@ -16,13 +16,14 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 
 # What an unauthenticated host may have of a 6.12 kernel's memory, or of its death.
-avoid = {"tcp": [], "rxe": ["--avoid", "request.hrqsize>255",
+avoid = {"tcp": [], "srp": [], "rxe": ["--avoid", "request.hrqsize>255",
                             "--avoid", "rdma/in-capsule/offset"]}
 
 
 @pytest.mark.parametrize("who, kind", [
     pytest.param([], "tcp", id="kernel-tcp"), pytest.param(["--own"], "rxe", id="own-rxe"),
     pytest.param([], "rxe", id="kernel-rxe"),
+    pytest.param([], "srp", id="kernel-srp"), pytest.param(["--own"], "srp", id="own-srp"),
     pytest.param(["--own"], "tcp", id="own-tcp")])
 def test_campaign(who, kind, tmp_path):
     run = subprocess.run(
@@ -39,3 +40,23 @@ def test_campaign(who, kind, tmp_path):
     assert run.stdout.count(" of 2 times\n") == len(found)
     total = lines[-1]
     assert total["runs"] > 40 and total["novelty"] > 40 and total["ends"]["done"] > 10
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("who", [pytest.param([], id="kernel"), pytest.param(["--own"], id="own")])
+def test_srp_for_minutes(who, tmp_path):
+    """NVMFSPEC_FUZZ_MINUTES (1) of sessions to an SRP target in the guest with KASAN and lock checking. Of ours nothing
+    may be found; of the kernel's each finding comes again in a fresh guest, or is said not to."""
+    minutes = float(os.environ.get("NVMFSPEC_FUZZ_MINUTES", "1"))
+    run = subprocess.run(
+        [ROOT / "fuzz/tests/lab/run_campaign", "--lab", "--instrumented", "--lab", "--mem=6144", *who, "srp",
+         str(int(minutes * 60)), tmp_path],
+        capture_output=True, text=True, cwd=ROOT, timeout=minutes * 60 + 3600,
+        env={**os.environ, "NVMFSPEC": NVMFSPEC})
+    print(run.stdout, run.stderr)
+    lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+    assert lines and lines[-1]["runs"] > 100
+    if who:
+        assert run.returncode == 0 and not [line for line in lines if "finding" in line]
+    else:
+        assert run.returncode in (0, 1) and re.search(r"(?m)^again: \d+ of \d+$", run.stdout)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The Linux kernel's SRP initiator (ib_srp) and target (ib_srpt, LIO) over rxe, captured in the lab: what
-they say is shown, and no rule is broken. Once with memory registration and immediate data, as by default,
+they say is shown, no rule is broken, it is measured, and replayed to our own target. Once with memory registration and immediate data, as by default,
 and once with neither, for tables."""
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -27,6 +28,10 @@ def test_lab(name, tmp_path):
         capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 2 connections, 0 gaps: 0 must and 0 should broken\n" in done.stdout
+    assert "\nSRP commands: latency in us " in done.stdout
+    same, allowed, different, skipped = map(int, re.search(
+        r"(\d+) same, (\d+) allowed differences, (\d+) DIFFERENT, (\d+) skipped\n", done.stdout).groups())
+    assert same > 10 and same + allowed > 25 and different == skipped == 0
     shown = subprocess.run([NVMFSPEC, "pcap", "show", tmp_path / "srp.pcap"], capture_output=True,
                            text=True).stdout
     for what in [*expected, "SRP_TSK_MGMT", "logical unit reset", "response code 0", "status CHECK CONDITION",

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# campaign.sh [--own] tcp|rxe|siw SECONDS OUTDIR [OPTION...] - in the lab's guest: fuzz remote against
+# campaign.sh [--own] tcp|rxe|siw|srp SECONDS OUTDIR [OPTION...] - in the lab's guest: fuzz remote against
 # the kernel's target, or our own, with the kernel's log as the oracle; then memory is looked through
 # for leaks (where the kernel can) and all is summed up. run_campaign calls it, and plays each finding
-# again in a guest of its own.
+# again in a guest of its own. srp: over rxe, of the kernel ib_srpt.
 #
-# campaign.sh [--own] tcp|rxe|siw again OUTDIR FILE [OPTION...] - plays the finding again, TIMES times.
+# campaign.sh [--own] tcp|rxe|siw|srp again OUTDIR FILE [OPTION...] - plays the finding again, TIMES times.
 #
 # What 6.12's nvmet-rdma does not survive, or not whole: request.hrqsize>255 (memory), request.hrqsize<2
 # and request.len<32 (queues that are never released), rdma/in-capsule/offset (panic).
@@ -19,6 +19,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=$here/../../../ci/lab.d
 . "$lab/net.sh"
 . "$lab/nvmet.sh"
+. "$lab/srpt.sh"
 tool=${NVMFSPEC:-$here/../../../build/nvmfspec}
 times=${TIMES:-5}
 hung=4 # seconds after which the kernel complains of a task, and another one until it looks
@@ -30,28 +31,50 @@ if [ "$1" = --own ]; then
 fi
 kind=$1 seconds=$2 out=$(readlink -m "$3") nqn=nqn.2026-01.lab:$who transport=tcp
 shift 3
+where=() # where the target is, for all of our commands
 debug=/sys/kernel/debug
 mkdir -p "$out"
 
 oracle="$here/kernel_log.sh '$out/dmesg'"
 
+is_up() { # COMMAND...: within a minute
+        for _ in $(seq 600); do
+                "$@" >/dev/null 2>&1 && return
+                sleep 0.1
+        done
+        [ ! -e "$out/target" ] || cat "$out/target" >&2
+        return 1
+}
+
+srp_up() {
+        rdma_up rxe || return
+        transport=srp where=(-t srp -a 10.0.0.2 -s 5555)
+        if [ $who = kernel ]; then
+                srpt_up 5555 rxe1 || return
+                where+=(--target-id "$(srpt_guid)$(srpt_guid)")
+        else
+                "$tool" target "${where[@]}" --lun mem:32M >"$out/target" 2>&1 &
+        fi
+        is_up "$tool" host luns "${where[@]}"
+}
+
 target_up() {
         wire_up || return
+        if [ "$kind" = srp ]; then
+                srp_up
+                return
+        fi
         if [ "$kind" != tcp ]; then
                 transport=rdma
                 rdma_up "$kind" || return
         fi
+        where=(-t $transport -a 10.0.0.2 -n "$nqn")
         if [ $who = kernel ]; then
                 nvmet_up $transport 10.0.0.2 $nqn /dev/ram0
                 return
         fi
-        "$tool" target -t $transport -a 10.0.0.2 -n $nqn --ns mem:64M >"$out/target" 2>&1 &
-        for _ in $(seq 600); do
-                "$tool" host identify -t $transport -a 10.0.0.2 -n $nqn >/dev/null 2>&1 && return
-                sleep 0.1
-        done
-        cat "$out/target" >&2
-        return 1
+        "$tool" target "${where[@]}" --ns mem:64M >"$out/target" 2>&1 &
+        is_up "$tool" host identify "${where[@]}"
 }
 
 kernel_tells() {
@@ -66,7 +89,7 @@ kernel_tells() {
 play() { # SUBCOMMAND OPTION...
         local sub=$1
         shift
-        "$tool" fuzz "$sub" -t $transport -a 10.0.0.2 -n $nqn --allow-write --settle 30 --hang 5000 \
+        "$tool" fuzz "$sub" "${where[@]}" --allow-write --settle 30 --hang 5000 \
                 --oracle "$oracle" "$@"
 }
 

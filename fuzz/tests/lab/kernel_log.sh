@@ -32,7 +32,7 @@ dmesg -c | exec awk -v file="$1" '
                 }
                 line = $0
         }
-        line != "" && where == "" && match($0, /nvmet_[a-z0-9_]+\+/) {
+        line != "" && where == "" && match($0, /(nvmet|srpt|target|transport|core)_[a-z0-9_]+\+/) {
                 where = " in " substr($0, RSTART, RLENGTH - 1)
         }
         END {

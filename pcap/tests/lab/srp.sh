@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # srp.sh DIRECTORY: what the kernel's SRP initiator and target say to each other over rxe, in
-# DIRECTORY/srp.pcap: a scan, reads and writes, a reset, logout and a login that is rejected. It breaks no rule.
+# DIRECTORY/srp.pcap: a scan, reads and writes, a reset, logout and a login that is rejected. It breaks no rule, is
+# measured, and all of it is done again with our own target, over the same wire.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=$here/../../../ci/lab.d
@@ -56,3 +57,17 @@ logout
 login 00000000000000ff 2>/dev/null && exit 1
 sleep 1
 "$NVMFSPEC" pcap check --all --strict "$1/srp.pcap"
+cp "$1/srp.pcap" "$1/taken.pcap" # what follows is caught, too
+step "measured"
+"$NVMFSPEC" pcap stat "$1/taken.pcap"
+step "replayed to our own target"
+"$NVMFSPEC" target -t srp -a 10.0.0.2 -s $((port + 1)) --lun mem:32M >"$1/target.log" 2>&1 &
+target=$!
+for _ in $(seq 600); do
+        grep -q listening "$1/target.log" && break
+        sleep 0.1
+done
+"$NVMFSPEC" pcap replay "$1/taken.pcap" -t srp -a 10.0.0.2 -s $((port + 1)) --allow-write -v
+kill -TERM $target
+wait $target
+dmesg_clean
