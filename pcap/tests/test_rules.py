@@ -1631,6 +1631,8 @@ def test_a_capture_is_judged_soberly(name, tmp_path):
     for tool in "check", "stat":
         done = subprocess.run([NVMFSPEC, "pcap", tool, path], capture_output=True, text=True)
         assert "SRP" not in done.stderr
+        assert ("1 connections on a port of NVMe are of another protocol\n" in done.stderr) == \
+            ("srp" in name and name != "srp-port")
         assert tool == "check" or (", SRP " in done.stdout) == ("srp" in name)
 
 

@@ -220,6 +220,10 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         remark(
             call, t->unlike,
             "TCP connections to ports of controllers begin as another protocol, and are not read");
+        if (t->guests > 0)
+                fprintf(stderr,
+                        "%s: %" PRIu64 " connections on a port of %s are of another protocol\n",
+                        call->file, t->guests, call->args->families[0]->name);
         remark(call, t->unknown_link,
                "frames skipped, of interfaces with link types that are not supported");
         remark(call, t->fragments, "IP fragments skipped");

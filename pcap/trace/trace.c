@@ -76,6 +76,8 @@ void trace_open(struct tracer *t, struct trace_conn *c)
         if (!c->family)
                 c->family = t->opening ? t->opening : t->family;
         c->number = (unsigned)++t->totals.conns;
+        t->totals.guests +=
+            c->family != t->family && trace_is_service(t, c->end[PARTY_CONTROLLER].port);
         trace_emit_kind(t, c, TRACE_OPENED, PARTY_HOST);
 }
 

@@ -176,6 +176,8 @@ struct trace_totals {
         uint64_t guessed_times;  /* frames with a clock of their own */
         uint64_t conns, other;   /* the family's connections; TCP connections of something else */
         uint64_t unlike;         /* of these, those to a port of controllers */
+        uint64_t
+            guests; /* connections of a family that is read beside, on a port of the first one's controllers */
         uint64_t tls;      /* connections over TLS on a port of controllers; what is not read of
                                   * them does not count as one of conns */
         uint64_t tls_read; /* of these, those that could be read, to the end or not */
