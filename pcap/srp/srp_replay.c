@@ -197,12 +197,12 @@ static bool wait_for(struct srp_chan *c, const bool *what, unsigned ms)
         uint64_t deadline = deadline_in(ms);
 
         while (!*what && srp_chan_send(c) == 0) {
-                if (srp_chan_receive(c) != 0)
+                if (host_rdma_receive(&c->conn) != 0)
                         continue;
                 if (ms_until(deadline) == 0)
-                        srp_chan_break(c, "channel %u: no response within %u ms", c->number, ms);
+                        host_rdma_break(&c->conn, "no response within %u ms", ms);
                 else if (!*what)
-                        srp_chan_sleep(c, NAP_MS);
+                        host_rdma_sleep(&c->conn, NAP_MS);
         }
         return *what;
 }
@@ -213,11 +213,11 @@ static bool submit(struct replay *y, struct srp_chan *c, struct live_cmd *l)
         uint64_t deadline = deadline_in(y->params.timeout);
 
         while (srp_chan_submit(c, &l->r) < 0) {
-                if (c->broken || ms_until(deadline) == 0)
+                if (c->state.broken || ms_until(deadline) == 0)
                         return false;
                 (void)srp_chan_send(c);
-                if (srp_chan_receive(c) == 0)
-                        srp_chan_sleep(c, 1);
+                if (host_rdma_receive(&c->conn) == 0)
+                        host_rdma_sleep(&c->conn, 1);
         }
         return srp_chan_send(c) == 0;
 }
@@ -296,7 +296,7 @@ static void do_answer(struct replay *y, unsigned which)
         say(y, c, srp_replay_compare(c, &l->r, l->data, returned(c, &l->r), all_known(y, c)));
         note_written(y, c, &l->r);
         if (l->data)
-                rdma_memory_drop(&chan->memory, l->data);
+                rdma_memory_drop(&chan->conn.memory, l->data);
         l->data = NULL;
 }
 
