@@ -36,10 +36,10 @@ def toy(tmp_path):
 def cannot_tools(tmp_path):
     """Of what a protocol has not the tools say so."""
     def refused(*args, status=0):
-        return run("pcap", *args, tmp_path / "toy.pcapng", "--to", tmp_path / "none", status=status)
+        return run("pcap", *args, tmp_path / "toy.pcapng", "--to", tmp_path / f"none-{args[-1]}", status=status)
 
     assert "connection 1 is of Toy, which cannot be anonymized, and is not written\n" in (said := refused("anonymize", status=3))
-    assert "contains no NVMe or SRP connection to write" in said and not (tmp_path / "none").exists()
+    assert "contains no NVMe or SRP connection to write" in said and not (tmp_path / "none-anonymize").exists()
     for kind, lacks in ("data", "blocks"), ("sequence", "commands"), ("seeds", "messages"):
         assert f"connection 1 is of Toy, which has no {lacks} that could be extracted" in refused("extract", "--kind", kind)
 
@@ -50,11 +50,13 @@ def test_host_and_capture(toy, tmp_path):
                              "-o", "json"))
     assert figures["read"]["ios"] > 0 and figures["write"]["ios"] > 0
     stop()
-    shown = run("pcap", "show", tmp_path / "toy.pcapng").splitlines()
+    lines = run("pcap", "show", tmp_path / "toy.pcapng").splitlines()
+    assert "1 connections on a port of NVMe are of another protocol" in lines[-1]  # as which it records
+    shown = lines[:-1]
     assert "connection 1: tcp" in shown[0] and "end of the connection" in shown[-1]
     questions, answers = ([line.split()[-1] for line in shown if f" {sign} " in line and line[-1] == "h"] for sign in "><")
     assert len(answers) > 10 and answers == questions[:len(answers)]
-    objects = [json.loads(line) for line in run("pcap", "show", "-o", "json", tmp_path / "toy.pcapng").splitlines()]
+    objects = [json.loads(line) for line in run("pcap", "show", "-o", "json", tmp_path / "toy.pcapng").splitlines()[:-1]]
     assert len(objects) == len(shown) and {o["kind"] for o in objects} == {"opened", "pdu", "closed"}
     assert "is of Toy, which has no commands that could be measured" in run("pcap", "stat", tmp_path / "toy.pcapng")
     cannot_tools(tmp_path)
