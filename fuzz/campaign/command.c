@@ -317,7 +317,7 @@ static bool take_waive(void *args, const char *value, char *error, size_t size)
 static const struct option_row where[] = {
         { 't', "transport", "TYPE", NULL, OPTION_CHOICE, FUZZ_LIVE, AT(transport) },
         { 'a', "traddr", "ADDR", "the target", OPTION_STRING, FUZZ_LIVE, AT(traddr) },
-        { 's', "trsvcid", "PORT", "its port (the one that the protocol has by default)", OPTION_STRING, FUZZ_LIVE, AT(trsvcid) },
+        { 's', "trsvcid", "PORT", "its port (4420)", OPTION_STRING, FUZZ_LIVE, AT(trsvcid) },
         { 0 },
 };
 

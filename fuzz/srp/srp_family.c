@@ -5,7 +5,6 @@
 #include "fuzz/sequence/seq_mutate.h"
 #include "pdu/core/rng.h"
 #include "pdu/srp/machine/spoil.h"
-#include "srp_capture.h"
 #include "srp_command.h"
 #include "srp_templates.h"
 
@@ -150,7 +149,6 @@ const struct fuzz_family srp_fuzz = {
         .mutators = mutators,
         .begin = start_sequence,
         .tame = srp_tame,
-        .read_capture = srp_sequences,
         .alive = srp_alive,
         .limits = srp_limits,
         .command = &srp_fuzz_command,

@@ -371,33 +371,6 @@ static void our_target_is_clean(void **state)
         stop();
 }
 
-/* What Linux's initiator asked, with the forms of data that it chose. */
-static void captures_are_sequences(void **state)
-{
-        static const char *const files[] = { "srp-rxe-6.12.pcap", "srp-tables-rxe-6.12.pcap" };
-        static char text[SEQ_TEXT];
-
-        (void)state;
-        start(NULL);
-        for (int i = 0; i < 2; i++) {
-                char path[300], err[CORPUS_ERROR];
-                struct corpus c = { 0 };
-
-                snprintf(path, sizeof(path), "%s/pcap/tests/captures/%s", SOURCE_DIR, files[i]);
-                if (!corpus_load(&c, path, NULL, err))
-                        fail_msg("%s", err);
-                assert_int_equal(c.n, 1);
-                assert_int_equal(c.at[0]->steps, 36); /* a login, and 35 requests */
-                seq_print(c.at[0], text, sizeof(text));
-                assert_int_equal(play(text).end, REMOTE_DONE);
-                assert_non_null(strstr(text, "reset_lun"));
-                assert_int_equal(strstr(text, "write_immediate data=4096") != NULL, i == 0);
-                assert_int_equal(strstr(text, "_table keys=4") != NULL, i == 1);
-                corpus_free(&c);
-        }
-        stop();
-}
-
 /* --- what is found ---------------------------------------------------------------------------- */
 
 static const struct trace_family *const captures[] = { &nvme_capture, &srp_capture, NULL };
@@ -458,7 +431,6 @@ int main(void)
                 cmocka_unit_test(what_may_not_be_sent_is_not),
                 cmocka_unit_test(a_target_says_its_limits),
                 cmocka_unit_test(our_target_is_clean),
-                cmocka_unit_test(captures_are_sequences),
                 cmocka_unit_test(a_broken_rule_is_found_made_small_and_recorded),
         };
 
