@@ -170,7 +170,7 @@ static uint64_t word_of(const struct srp_wire *w, const uint8_t *p, uint32_t n)
                 word |= (uint64_t)p[parts.resp_at + 3] << 24;
         if (parts.sense_len > 0 && scsi_sense_get(p + parts.sense_at, parts.sense_len, &sense))
                 word |= (uint64_t)(sense.asc & 0xffff) << 8;
-        return word | (r ? r->type << 4 : 1);
+        return word | (r ? (uint64_t)r->type << 4 : 1);
 }
 
 static void take_iu(struct srp_wire *w, const uint8_t *p, uint32_t n)
