@@ -71,9 +71,7 @@ const struct trace_family *const *trace_families(void)
 
 /* The fuzzer's engine asks for these by name. */
 const struct fuzz_family *const fuzz_families[] = {
-        &nvme_fuzz,
-        &srp_fuzz,
-        &doca_fuzz,
+        &nvme_fuzz, &srp_fuzz, &doca_fuzz,
 #ifdef NVMF_TOY
         &toy_fuzz,
 #endif
