@@ -499,7 +499,9 @@ struct chan *chan_new(struct t *t, const struct chan_login *how)
 /* Another one for each case, and those of the runs beside. */
 static void name_initiator(const struct chan *c, srp_port_id id)
 {
-        memcpy(id, "nvmfspec", 8);
+        static const uint8_t name[8] = { 'n', 'v', 'm', 'f', 's', 'p', 'e', 'c' };
+
+        memcpy(id, name, sizeof(name));
         be_put(id + 8, 4, c->t->suite->seed);
         be_put(id + 12, 3, c->t->number);
         id[12] ^= (uint8_t)(c->t->number >> 24);

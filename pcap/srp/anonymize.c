@@ -63,13 +63,14 @@ static void scrub_data(const struct scrub *s, const struct srp_kept *k, uint64_t
 {
         const struct scrub_piece d = { offset, p, n };
         struct srp_blocks unused;
-        bool io = k && srp_blocks_of(k->cdb, &unused);
+        bool known = k && !k->manages; /* else nobody knows what it is */
+        bool io = known && srp_blocks_of(k->cdb, &unused);
 
-        if (!k || k->manages)
-                memset(p, 0, n); /* nobody knows what it is */
-        else if (k->cdb[0] == SCSI_INQUIRY && !is_kept_as_it_is(k->cdb))
+        if (known && is_kept_as_it_is(k->cdb))
+                return;
+        if (known && k->cdb[0] == SCSI_INQUIRY)
                 scrub_inquiry(s, k->cdb, &d);
-        else if (!is_kept_as_it_is(k->cdb) && !(io && s->keep_data))
+        else if (!io || !s->keep_data)
                 memset(p, 0, n);
 }
 

@@ -311,7 +311,7 @@ static void do_open(struct replay *y, unsigned which)
         y->params.immediate = c->asked.req_flags & SRP_IMMEDIATE;
         l->open = srp_chan_open(&l->c, &y->params, which + 1, single, &y->error) == 0;
         for (unsigned i = 0; l->open && i < UNITS; i++)
-                y->unit[i].asked &= !single; /* each login has to ask anew */
+                y->unit[i].asked &= !single; /* each login has to ask again */
 }
 
 static void do_close(struct replay *y, unsigned which)
