@@ -273,9 +273,10 @@ static void reader_event(void *reader, const struct trace_event *e)
         bool learned = e->conn->described_by != 0;
         struct doca_record rec = { .e = e };
 
-        if (e->kind == TRACE_OPENED)
-                e->conn->user =
-                    learned ? (void *)open_queue(r, e->conn) : (void *)open_client(r, e->conn);
+        if (e->kind == TRACE_OPENED && learned)
+                e->conn->user = open_queue(r, e->conn);
+        else if (e->kind == TRACE_OPENED && e->conn->transport == TRACE_TCP)
+                e->conn->user = open_client(r, e->conn);
         if (!e->conn->user)
                 return;
         if (learned) {
@@ -325,6 +326,14 @@ static bool reader_close(void *reader)
 }
 
 /* --- the family --------------------------------------------------------------------------------- */
+
+/* A queue pair by the connection manager is ours, and not read yet: it is no session of anybody else. */
+static bool claims(const uint8_t *data, uint32_t len)
+{
+        uint64_t cookie;
+
+        return doca_cm_read(data, len, &cookie);
+}
 
 enum { IO_RANK = 256 };
 
@@ -395,6 +404,7 @@ const struct trace_family doca_capture = {
         .family = &doca_family,
         .name = "DOCA",
         .stream = &doca_stream,
+        .claims = claims,
         .open = reader_open,
         .event = reader_event,
         .close = reader_close,
