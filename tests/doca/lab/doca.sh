@@ -15,6 +15,7 @@ ours() { # ours SUBCOMMAND [OPTION...]
         timeout 120 "$NVMFSPEC" host "$sub" -t doca -a 10.0.0.2 "$@"
 }
 target_up() { # target_up [OPTION...]
+        : >"$work/log" # what the last one said is no word of this one
         "$NVMFSPEC" target -t doca -a 10.0.0.2 "$@" >"$work/log" 2>&1 &
         target=$!
         for i in $(seq 600); do
