@@ -33,7 +33,7 @@ def test_a_sequence_is_shown_mutated_and_played(tmp_path):
                     "reset_lun\nready violate=srp/command/attribute\n")
     assert fuzz("show", text) == text.read_text()
     assert fuzz("mutate", text, 3) != text.read_text()
-    played = fuzz("repro", "-t", "srp", text)
+    played = fuzz("repro", "-t", "srp", "--settle", 2000, text)  # all that it has to say, on a busy machine, too
     for line in ("host      > SRP_LOGIN_REQ tag 1h", "controller< SRP_LOGIN_RSP tag 1h req_lim_delta 64",
                  "host      > SRP_CMD tag 3h lun 0 WRITE(10) out 512 immediate",
                  "1 host      > SRP_CMD tag 2h lun 0 READ(10) in 4096 indirect, 9 of 9 entries in line",
