@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "host_cases.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,18 @@ static const struct play *play_of(const struct t *t)
 
 enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
+/* The signal by which the host brought itself down, as a shell says it; 0: none. Another one came from outside, and many
+ * programs exit with a negative errno. */
+static int crash(const struct played *seen)
+{
+        static const int crashes[] = { SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS };
+
+        for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+                if (seen->status == SIGNALLED + crashes[i])
+                        return crashes[i];
+        return 0;
+}
+
 /* A hook that does not run says nothing, and one whose host was killed by its own doing says all. */
 static void want_orderly(struct t *t, const struct played *seen)
 {
@@ -244,9 +257,9 @@ static void want_orderly(struct t *t, const struct played *seen)
                 return;
         if (seen->status == NOT_EXECUTABLE || seen->status == NOT_FOUND)
                 broke(t, "the hook can't be run (%d): %s", seen->status, seen->says);
-        if (seen->status > SIGNALLED && !peer(t)->fails)
+        if (crash(seen) && !peer(t)->fails)
                 harm(t, "the host works, or fails in an orderly way", "signal %d ended it: %s",
-                     seen->status - SIGNALLED, seen->says);
+                     crash(seen), seen->says);
 }
 
 /* Plays, and ends the case where that says nothing about the host. */

@@ -137,6 +137,7 @@ def test_a_hook_on_a_port_of_its_own(free_port):
 
 @pytest.mark.parametrize("fault, verdict, says", [
     ("kill -ABRT $$", "fail", "signal 6 ended it: I break off"),
+    ("kill -SEGV $$", "fail", "signal 11 ended it: I break off"),
     ("exit 127", "error", "the hook can't be run (127): I break off"),
 ])
 def test_a_hook_that_fails_for_another_reason_is_no_pass(fault, verdict, says):
@@ -147,6 +148,13 @@ def test_a_hook_that_fails_for_another_reason_is_no_pass(fault, verdict, says):
     seen = results("--hook", hook, case, "--timeout-scale", 4, code={"fail": 1, "error": 3}[verdict])[case]
     assert seen["verdict"] == verdict and says in seen["seen"]
     assert [line.split(" -- ")[1] for line in seen["exchange"][-2:]] == ["stderr: first", "stderr: I break off"]
+
+
+@pytest.mark.parametrize("end", ["exit 255", "exit 234", "kill -KILL $$", "kill -TERM $$"])
+def test_a_host_that_fails_as_it_ought_to_may_say_so_as_it_likes(end):
+    """Many programs exit with -1 or a negative errno; a script of the user's may end them."""
+    case = "tcp/digest/hdgst-c2h"
+    assert verdicts("--hook", f"{OURS} || {end}", case, "--timeout-scale", 4)[case] == "pass"
 
 
 @pytest.mark.parametrize("waived, verdict", [("", "pass"), (" --waive tcp/icresp/pfv", "fail")])
