@@ -47,7 +47,7 @@ static void parse_req(const uint8_t *p, struct cm_message *out)
         out->service_type = p[43] >> 1 & 3;
         out->rnr_retry = p[50] & 7;
         out->mtu = mtu >= 1 && mtu <= 5 ? 128u << mtu : 0;
-        out->host_port = be16_at(p + 140 + 2);
+        out->active_port = be16_at(p + 140 + 2);
 }
 
 static void parse_rep(const uint8_t *p, struct cm_message *out)

@@ -77,7 +77,7 @@ void trace_open(struct tracer *t, struct trace_conn *c)
                 c->family = t->opening ? t->opening : t->family;
         c->number = (unsigned)++t->totals.conns;
         t->totals.guests +=
-            c->family != t->family && trace_is_service(t, c->end[PARTY_CONTROLLER].port);
+            c->family != t->family && trace_is_service(t, c->end[peer_of(c->active)].port);
         trace_emit_kind(t, c, TRACE_OPENED, PARTY_HOST);
 }
 
@@ -91,8 +91,10 @@ const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *
 
 void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data, uint32_t len)
 {
-        if (!c->family) /* else it has been told of already */
-                c->family = trace_claimed(t, data, len);
+        if (c->family) /* it has been told of already */
+                return;
+        c->family = trace_claimed(t, data, len);
+        c->active = (c->family ? c->family : t->family)->active;
 }
 
 static bool has_port(const uint16_t ports[TRACE_PORTS], uint16_t port)

@@ -23,6 +23,7 @@ struct trace_conn {
         enum trace_transport transport;
         struct capture_end end[2]; /* RoCE: the ports are those of connection management */
         uint32_t qpn[2];           /* RoCE; 0: not known */
+        enum party active;         /* who asks for the RDMA connection: the family's */
         bool midstream;            /* its beginning is not in the capture */
         bool sealed;               /* over TLS, and nothing but its ClientHello could be read */
         bool untold;               /* TRACE_OPENED comes with the next event */
@@ -52,10 +53,10 @@ enum trace_kind {
         TRACE_HEADER,     /* `pdu`: the header of a message in a TCP stream */
         TRACE_PDU,        /* `pdu`: ... all of it */
         TRACE_FAULT,      /* `pdu`: a header that no receiver can believe; TRACE_FOUND follows */
-        TRACE_REQUEST,    /* `cm`: the host asks for an RDMA connection */
+        TRACE_REQUEST,    /* `cm`: the active side asks for an RDMA connection */
         TRACE_ACCEPT,     /* `cm` */
         TRACE_REJECT,     /* `cm` */
-        TRACE_READY,      /* the host has seen the acceptance */
+        TRACE_READY,      /* the active side has seen the acceptance */
         TRACE_DISCONNECT, /* DREQ: the sender ends the connection */
         TRACE_DISCONNECTED, /* DREP */
         TRACE_TERMINATE,    /* `capsule`: RDMAP Terminate message */
@@ -282,6 +283,7 @@ struct trace_family {
         /* Whether such a connect request is this family's beyond doubt, whatever its port: for a family
          * that is read beside another. May be NULL. */
         bool (*claims)(const uint8_t *data, uint32_t len);
+        enum party active; /* who asks for its RDMA connections: nearly always the host */
 
         /* The tracker of a whole capture. `how` is gone after it, what it points to is not. NULL: no memory. */
         void *(*open)(const struct trace_reading *how);

@@ -48,7 +48,7 @@ struct read { /* one that is asked for */
         uint64_t sink, addr;
 };
 
-struct direction {
+struct direction {    /* PARTY_HOST: from who opened the TCP connection, which is the active side */
         bool started; /* its start-up frame went by */
         bool lost;
         bool markers; /* its FPDUs have them */
@@ -87,6 +87,25 @@ static enum trace_guess is_request(const uint8_t *p, size_t n)
 static bool is_reply(const uint8_t *p, size_t n)
 {
         return memcmp(p, reply_key, n < 16 ? n : 16) == 0;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+/* Whoever is the active side's party in its family. */
+static enum party party_of(const struct trace_flow *f, enum party side)
+{
+        return side == PARTY_HOST ? f->pub.active : peer_of(f->pub.active);
+}
+
+static struct trace_event event_of(struct tracer *t, struct trace_flow *f, enum trace_kind kind,
+                                   enum party side)
+{
+        return trace_event_of(t, &f->pub, kind, party_of(f, side));
+}
+
+static void tell_gap(struct tracer *t, struct trace_flow *f, enum party side, uint32_t bytes)
+{
+        trace_gap(t, &f->pub, party_of(f, side), (struct trace_gap) { .bytes = bytes });
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -138,7 +157,7 @@ static void send_end(struct tracer *t, struct trace_flow *f, enum party sender,
                      const struct segment *s)
 {
         struct direction *d = &f->dir[sender];
-        struct trace_event e = trace_event_of(t, &f->pub, TRACE_CAPSULE, sender);
+        struct trace_event e = event_of(t, f, TRACE_CAPSULE, sender);
 
         if (s->opcode == RDMAP_TERMINATE)
                 e.kind = TRACE_TERMINATE;
@@ -186,7 +205,7 @@ static void take_send(struct tracer *t, struct trace_flow *f, enum party sender,
 static struct trace_event memory_event(struct tracer *t, struct trace_flow *f, enum party sender,
                                        enum trace_kind kind, struct trace_memory m)
 {
-        struct trace_event e = trace_event_of(t, &f->pub, kind, sender);
+        struct trace_event e = event_of(t, f, kind, sender);
 
         e.memory = m;
         return e;
@@ -501,18 +520,32 @@ static void read_depths(struct trace_cm *cm)
         cm->len -= 4;
 }
 
+/* Once: it is the first that the active side says. */
+static void recognize(struct tracer *t, struct trace_flow *f, const struct trace_cm *cm)
+{
+        struct capture_end active = f->pub.end[PARTY_HOST];
+
+        trace_recognize(t, &f->pub, cm->data, cm->len);
+        if (f->pub.active == PARTY_HOST)
+                return;
+        f->pub.end[PARTY_HOST] = f->pub.end[PARTY_CONTROLLER];
+        f->pub.end[PARTY_CONTROLLER] = active;
+}
+
 static void emit_start(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                        uint32_t len)
 {
         unsigned flags = p[16];
-        struct trace_event e = trace_event_of(t, &f->pub, TRACE_REQUEST, sender);
+        struct trace_cm cm = { .data = p + START_HEAD, .len = len };
+        struct trace_event e;
 
-        e.cm = (struct trace_cm) { .data = p + START_HEAD, .len = len };
         if (p[17] >= 2 && flags & START_ENHANCED)
-                read_depths(&e.cm);
+                read_depths(&cm);
         if (sender == PARTY_HOST)
-                trace_recognize(t, &f->pub, e.cm.data, e.cm.len);
-        else
+                recognize(t, f, &cm);
+        e = event_of(t, f, TRACE_REQUEST, sender);
+        e.cm = cm;
+        if (sender == PARTY_CONTROLLER)
                 e.kind = flags & START_REJECTED ? TRACE_REJECT : TRACE_ACCEPT;
         if (e.kind == TRACE_REJECT)
                 e.cm.reason = CM_REJECTED_BY_CONSUMER;
@@ -576,7 +609,7 @@ static size_t search(struct tracer *t, struct trace_flow *f, enum party sender, 
 {
         struct direction *d = &f->dir[sender];
         bool starts = !d->started && n > 0 && start_len(sender, p, n) != SIZE_MAX && n >= 16;
-        struct trace_event e = trace_event_of(t, &f->pub, TRACE_FOUND, sender);
+        struct trace_event e = event_of(t, f, TRACE_FOUND, sender);
         size_t i = 0;
 
         if (!starts)
@@ -604,7 +637,7 @@ static size_t take_in_place(struct tracer *t, struct trace_flow *f, enum party s
 
                 if (len == SIZE_MAX) {
                         lose(d);
-                        trace_gap(t, &f->pub, sender, (struct trace_gap) { 0 });
+                        tell_gap(t, f, sender, 0);
                         done++;
                         break;
                 }
@@ -638,7 +671,7 @@ static size_t take_carried(struct tracer *t, struct trace_flow *f, enum party se
         len = take_unit(t, f, sender, d->carry.p, d->carry.n);
         if (len == SIZE_MAX) {
                 lose(d);
-                trace_gap(t, &f->pub, sender, (struct trace_gap) { 0 });
+                tell_gap(t, f, sender, 0);
         } else if (len > 0) {
                 d->carry.n = 0;
                 d->hole = false;
@@ -700,7 +733,7 @@ static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, 
                 return;
         }
         lose(&f->dir[sender]);
-        trace_gap(t, &f->pub, sender, (struct trace_gap) { .bytes = n });
+        tell_gap(t, f, sender, n);
 }
 
 const struct trace_stream iwarp_stream = {

@@ -111,18 +111,19 @@ static void miss_acceptance(struct tracer *t, struct roce_conn *c)
         if (c->accepted)
                 return;
         c->accepted = true;
-        trace_gap(t, &c->pub, PARTY_CONTROLLER, (struct trace_gap) { 0 });
+        trace_gap(t, &c->pub, peer_of(c->pub.active), (struct trace_gap) { 0 });
 }
 
-/* The only connection between the two whose controller's queue pair nobody named. */
+/* The only connection between the two whose passive side's queue pair nobody named. */
 static struct roce_conn *nameless(struct roce *r, const struct packet *u)
 {
         struct roce_conn *found = NULL;
 
         for (struct roce_conn *c = r->last; c; c = c->earlier) {
-                if (c->pub.qpn[PARTY_CONTROLLER] != 0 ||
-                    !same_address(&c->pub.end[PARTY_HOST], &u->from) ||
-                    !same_address(&c->pub.end[PARTY_CONTROLLER], &u->to))
+                enum party active = c->pub.active, passive = peer_of(active);
+
+                if (c->pub.qpn[passive] != 0 || !same_address(&c->pub.end[active], &u->from) ||
+                    !same_address(&c->pub.end[passive], &u->to))
                         continue;
                 if (found)
                         return NULL;
@@ -137,9 +138,9 @@ static bool adopt(struct tracer *t, const struct packet *u, const struct roce_pa
 
         if (!c)
                 return false;
-        roce_name_controller(t, c, p->qpn);
+        roce_name_passive(t, c, p->qpn);
         miss_acceptance(t, c);
-        roce_take_request(t, c, PARTY_HOST, p);
+        roce_take_request(t, c, c->pub.active, p);
         return true;
 }
 
@@ -241,6 +242,23 @@ static struct trace_event cm_event(struct tracer *t, struct roce_conn *c, enum t
         return e;
 }
 
+/* Who asks has told its numbers, and what the other side begins with. */
+static void name_active(struct tracer *t, struct roce_conn *c, const struct packet *u,
+                        const struct cm_message *m)
+{
+        enum party active = c->pub.active;
+        struct roce_direction *answers = &c->dir[peer_of(active)];
+
+        c->pub.end[active] = u->from;
+        c->pub.end[active].port = m->active_port;
+        c->pub.qpn[active] = m->qpn;
+        c->id[active] = m->local_id;
+        answers->synced = true;
+        answers->next = m->psn;
+        roce_name(t, NAME_ID, c, active, m->local_id);
+        roce_name(t, NAME_QP, c, active, m->qpn);
+}
+
 static void take_req(struct tracer *t, const struct packet *u, const struct cm_message *m)
 {
         uint16_t port = cm_service_port(m->service);
@@ -248,7 +266,7 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
         struct roce_conn *c;
         struct trace_event e;
 
-        if (known && known->conn->pub.qpn[PARTY_HOST] == m->qpn && !known->conn->accepted) {
+        if (known && known->conn->pub.qpn[known->owner] == m->qpn && !known->conn->accepted) {
                 t->totals.repeated++;
                 return;
         }
@@ -258,37 +276,31 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
               trace_claimed(t, m->data, m->len)) ||
             !(c = roce_conn_new(t)))
                 return;
-        c->pub.end[PARTY_HOST] = u->from;
-        c->pub.end[PARTY_CONTROLLER] = u->to;
-        c->pub.end[PARTY_HOST].port = m->host_port;
-        c->pub.end[PARTY_CONTROLLER].port = port;
-        c->pub.qpn[PARTY_HOST] = m->qpn;
-        c->id[PARTY_HOST] = m->local_id;
-        c->mtu = m->mtu;
-        c->dir[PARTY_CONTROLLER].synced = true;
-        c->dir[PARTY_CONTROLLER].next = m->psn;
-        roce_name(t, NAME_ID, c, PARTY_HOST, m->local_id);
-        roce_name(t, NAME_QP, c, PARTY_HOST, m->qpn);
         trace_recognize(t, &c->pub, m->data, m->len);
+        name_active(t, c, u, m);
+        c->pub.end[peer_of(c->pub.active)] = u->to;
+        c->pub.end[peer_of(c->pub.active)].port = port;
+        c->mtu = m->mtu;
         trace_open(t, &c->pub);
-        e = cm_event(t, c, TRACE_REQUEST, PARTY_HOST, m);
+        e = cm_event(t, c, TRACE_REQUEST, c->pub.active, m);
         trace_emit(t, &e);
 }
 
 static void take_rep(struct tracer *t, const struct cm_message *m, struct roce_conn *c)
 {
-        struct trace_event e = cm_event(t, c, TRACE_ACCEPT, PARTY_CONTROLLER, m);
+        enum party active = c->pub.active, passive = peer_of(active);
+        struct trace_event e = cm_event(t, c, TRACE_ACCEPT, passive, m);
 
         if (c->accepted) {
                 t->totals.repeated++;
                 return;
         }
         c->accepted = true;
-        c->id[PARTY_CONTROLLER] = m->local_id;
-        c->dir[PARTY_HOST].synced = true;
-        c->dir[PARTY_HOST].next = m->psn;
-        roce_name(t, NAME_ID, c, PARTY_CONTROLLER, m->local_id);
-        roce_name_controller(t, c, m->qpn);
+        c->id[passive] = m->local_id;
+        c->dir[active].synced = true;
+        c->dir[active].next = m->psn;
+        roce_name(t, NAME_ID, c, passive, m->local_id);
+        roce_name_passive(t, c, m->qpn);
         trace_emit(t, &e);
 }
 

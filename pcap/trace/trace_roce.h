@@ -127,8 +127,8 @@ struct roce_name *roce_find(struct roce *r, enum roce_name_kind kind, const stru
 /* A name for the owner's side of c. Who had it before is over. */
 void roce_name(struct tracer *t, enum roce_name_kind kind, struct roce_conn *c, enum party owner,
                uint32_t number);
-/* The controller's queue pair; another one may have been taken for it before. */
-void roce_name_controller(struct tracer *t, struct roce_conn *c, uint32_t qpn);
+/* The passive side's queue pair; another one may have been taken for it before. */
+void roce_name_passive(struct tracer *t, struct roce_conn *c, uint32_t qpn);
 /* Without a name yet; the oldest one goes if there are too many. NULL: out of memory. */
 struct roce_conn *roce_conn_new(struct tracer *t);
 void roce_conn_close(struct tracer *t, struct roce_conn *c); /* tells, and frees it */

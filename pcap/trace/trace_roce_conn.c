@@ -61,12 +61,13 @@ void roce_name(struct tracer *t, enum roce_name_kind kind, struct roce_conn *c, 
         *bucket = n;
 }
 
-void roce_name_controller(struct tracer *t, struct roce_conn *c, uint32_t qpn)
+void roce_name_passive(struct tracer *t, struct roce_conn *c, uint32_t qpn)
 {
-        remove_name(t->roce, NAME_QP, &c->pub.end[PARTY_CONTROLLER], c->pub.qpn[PARTY_CONTROLLER],
-                    c);
-        c->pub.qpn[PARTY_CONTROLLER] = qpn;
-        roce_name(t, NAME_QP, c, PARTY_CONTROLLER, qpn);
+        enum party passive = peer_of(c->pub.active);
+
+        remove_name(t->roce, NAME_QP, &c->pub.end[passive], c->pub.qpn[passive], c);
+        c->pub.qpn[passive] = qpn;
+        roce_name(t, NAME_QP, c, passive, qpn);
 }
 
 /* --- connections ------------------------------------------------------------------------------ */

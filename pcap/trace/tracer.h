@@ -44,7 +44,8 @@ void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct
 void trace_open(struct tracer *t, struct trace_conn *c);
 /* The family that is read beside and claims such a request; NULL: none. */
 const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *data, uint32_t len);
-/* The private data of its connect request: whose it is. Before anything is told of it. */
+/* The private data of its connect request: whose it is, and which party of that family has sent it, c->active. Before
+ * anything is told of it. */
 void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data, uint32_t len);
 
 /* Two queue pairs (RC) of which messages over TCP have told all that connection management would have. */
@@ -113,11 +114,11 @@ enum { CM_REJECTED_BY_CONSUMER = 28 };
 struct cm_message {
         enum cm_attribute attribute;
         uint32_t local_id,
-            remote_id;      /* communication ids of the sender and of its peer (not REQ) */
-        uint32_t qpn, psn;  /* REQ, REP: of the sender; what the peer has to begin to send with */
-        uint64_t service;   /* REQ */
-        uint32_t mtu;       /* REQ: bytes; 0: reserved value */
-        uint16_t host_port; /* REQ: of the RDMA IP CM header */
+            remote_id;        /* communication ids of the sender and of its peer (not REQ) */
+        uint32_t qpn, psn;    /* REQ, REP: of the sender; what the peer has to begin to send with */
+        uint64_t service;     /* REQ */
+        uint32_t mtu;         /* REQ: bytes; 0: reserved value */
+        uint16_t active_port; /* REQ: of the RDMA IP CM header */
         uint8_t reads_in, reads_out;
         uint8_t service_type, rnr_retry; /* REQ: TRACE_SERVICE_*; 7: forever */
         uint16_t reason;

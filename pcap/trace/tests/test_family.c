@@ -443,6 +443,127 @@ static void a_message_describes_queue_pairs(void **state)
         unlink(path);
 }
 
+/* --- a family whose controllers ask for connections --------------------------------------------- */
+
+static bool bell_claims(const uint8_t *data, uint32_t len)
+{
+        return len >= 4 && memcmp(data, "bell", 4) == 0;
+}
+
+static const struct trace_family bell = { .family = &family,
+                                          .claims = bell_claims,
+                                          .active = PARTY_CONTROLLER };
+
+enum { ACTIVE_PORT = 40000, PASSIVE_PORT = 5000, READ_LEN = 16 };
+
+struct bell_way {
+        bool iwarp, accepted;
+};
+
+/* Over RoCE `accepted` tells whether the acceptance was caught. Returns the frame of the last that the active side said. */
+static uint64_t write_bell(const struct bell_way *way)
+{
+        struct sockaddr_in active = { .sin_family = AF_INET, .sin_port = htons(ACTIVE_PORT) };
+        struct sockaddr_in passive = { .sin_family = AF_INET, .sin_port = htons(PASSIVE_PORT) };
+        struct capture_cm request = { .kind = CAPTURE_REQUEST, .data = "bell", .len = 4 };
+        struct iovec said = { (void *)(uintptr_t) "ding", 4 };
+        struct iovec data = { (void *)(uintptr_t) "bytes of a READ.", READ_LEN };
+        struct capture_rdma f = { .iwarp = way->iwarp };
+        char err[200];
+        struct capture_writer *w = capture_writer_open(path, err, sizeof(err));
+        uint32_t read;
+        uint64_t frame;
+        unsigned file;
+
+        assert_non_null(w);
+        active.sin_addr.s_addr = htonl(0x0a000002);
+        passive.sin_addr.s_addr = htonl(0x0a000001);
+        capture_rdma_open(w, &f, (void *)&active, (void *)&passive, 1000);
+        f.qpn[PARTY_HOST] = 'A'; /* of the active side */
+        f.qpn[PARTY_CONTROLLER] = 'P';
+        f.next[PARTY_HOST] = 100;
+        f.next[PARTY_CONTROLLER] = 200;
+        capture_rdma_cm(w, &f, PARTY_HOST, &request, 2000);
+        if (way->accepted)
+                capture_rdma_cm(w, &f, PARTY_CONTROLLER,
+                                &(struct capture_cm) { .kind = CAPTURE_ACCEPT }, 3000);
+        capture_rdma_send(w, &f, PARTY_HOST, &said, 1, NULL, 4000);
+        read = capture_rdma_read(w, &f, PARTY_HOST, 0x1000, 7, READ_LEN, 5000);
+        capture_rdma_answer(w, &f, PARTY_CONTROLLER, read, &data, 1, 6000);
+        said.iov_base = (void *)(uintptr_t) "dong";
+        capture_rdma_send(w, &f, PARTY_CONTROLLER, &said, 1, NULL, 7000);
+        capture_rdma_gap(&f, PARTY_HOST, way->iwarp ? 40 : 1);
+        capture_rdma_send(w, &f, PARTY_HOST, &said, 1, NULL, 8000);
+        frame = capture_writer_frames(w, &file);
+        capture_rdma_ack(w, &f, PARTY_CONTROLLER, f.next[PARTY_HOST] - 1, CAPTURE_ACK, 9000);
+        capture_rdma_close(w, &f, 10000);
+        assert_int_equal(capture_writer_close(w), 0);
+        return frame;
+}
+
+struct rung {
+        const struct bell_way *way;
+        unsigned seen[2][TRACE_WRITE + 1];
+        uint64_t whole_until[2];
+};
+
+static void on_bell(void *user, const struct trace_event *e)
+{
+        struct rung *r = user;
+        const struct trace_conn *c = e->conn;
+
+        assert_ptr_equal(c->family, &bell);
+        assert_int_equal(c->active, PARTY_CONTROLLER);
+        assert_int_equal(c->end[PARTY_CONTROLLER].port, ACTIVE_PORT);
+        assert_int_equal(c->end[PARTY_CONTROLLER].addr[3], 2);
+        assert_int_equal(c->end[PARTY_HOST].port, PASSIVE_PORT);
+        assert_int_equal(c->end[PARTY_HOST].addr[3], 1);
+        if (!r->way->iwarp)
+                assert_int_equal(c->qpn[PARTY_CONTROLLER], 'A');
+        if (!r->way->iwarp && e->kind > TRACE_ACCEPT)
+                assert_int_equal(c->qpn[PARTY_HOST], 'P');
+        if (e->kind == TRACE_CAPSULE && r->seen[e->sender][TRACE_CAPSULE] == 0)
+                assert_memory_equal(e->capsule.data,
+                                    e->sender == PARTY_CONTROLLER ? "ding" : "dong", 4);
+        r->seen[e->sender][e->kind]++;
+        r->whole_until[e->sender] = c->whole_until[e->sender];
+}
+
+/* Its parties are told apart by who they are in the family, not by who has asked. */
+static void a_controller_may_ask(void **state)
+{
+        static const struct trace_family *const beside[] = { &bell, NULL };
+        static const struct bell_way ways[] = { { false, true }, { false, false }, { true, true } };
+        const struct trace_options options = { .beside = beside };
+        char err[200];
+
+        (void)state;
+        for (unsigned i = 0; i < 3; i++) {
+                struct rung r = { .way = &ways[i] };
+                const unsigned *door = r.seen[PARTY_CONTROLLER], *caller = r.seen[PARTY_HOST];
+                uint64_t last = write_bell(&ways[i]);
+                struct trace_totals totals;
+
+                assert_int_equal(
+                    trace_read(path, &echo, &options, on_bell, &r, &totals, err, sizeof(err)), 0);
+                assert_int_equal(totals.conns, 1);
+                assert_int_equal(totals.strange, 0);
+                assert_int_equal(door[TRACE_REQUEST], 1);
+                assert_int_equal(caller[TRACE_REQUEST], 0);
+                assert_int_equal(caller[TRACE_ACCEPT], ways[i].accepted);
+                assert_int_equal(caller[TRACE_GAP], !ways[i].accepted);
+                assert_int_equal(door[TRACE_ACCEPT], 0);
+                assert_int_equal(door[TRACE_CAPSULE], 2);
+                assert_int_equal(caller[TRACE_CAPSULE], 1);
+                assert_int_equal(door[TRACE_READ], 1);
+                assert_int_equal(caller[TRACE_READ_DATA], 1);
+                assert_int_equal(door[TRACE_GAP], 1);
+                if (!ways[i].iwarp)
+                        assert_int_equal(r.whole_until[PARTY_CONTROLLER], last);
+        }
+        unlink(path);
+}
+
 /* --- inside TLS --------------------------------------------------------------------------------- */
 
 /* What begins with 22 is of the handshake; else the highest bit of each byte is changed, and '!' cannot be read. */
@@ -583,6 +704,7 @@ int main(void)
                 cmocka_unit_test(a_family_of_a_few_lines_is_judged),
                 cmocka_unit_test(another_family_is_read_beside_it),
                 cmocka_unit_test(a_message_describes_queue_pairs),
+                cmocka_unit_test(a_controller_may_ask),
                 cmocka_unit_test(what_is_inside_tls_is_judged),
                 cmocka_unit_test(a_handshake_alone_is_told),
         };
