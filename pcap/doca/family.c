@@ -11,6 +11,7 @@
 struct doca_reader {
         struct trace_reading how;
         struct doca_client *clients; /* all of the capture: queue pairs outlive their channel */
+        struct doca_queue *queues;   /* those that are open */
         bool no_memory;
 };
 
@@ -49,24 +50,101 @@ static struct doca_bounds bounds_of(const struct doca_client *c)
                                       .len = c->has_memory ? c->memory.len : 0 };
 }
 
-/* Of the connection that its client's channel has answered last. */
+static void assign(struct doca_queue *q, struct doca_client *c, uint64_t context, uint64_t role)
+{
+        struct doca_bounds bounds = bounds_of(c);
+
+        q->client = c;
+        q->context = context;
+        q->role = role;
+        doca_flow_init(&q->flow, c->dialect, &bounds, c->control.transactions);
+}
+
+/* One that messages describe is that which its client's channel has answered last; whose another is, its connect request
+ * says. */
 static struct doca_queue *open_queue(struct doca_reader *r, const struct trace_conn *conn)
 {
-        struct doca_client *c = client_of(r, conn->described_by);
-        struct doca_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
-        struct doca_bounds bounds;
+        struct doca_client *c = conn->described_by ? client_of(r, conn->described_by) : NULL;
+        struct doca_queue *q = calloc(1, sizeof(*q));
 
-        r->no_memory |= c && !q;
-        if (!q)
+        if (!q) {
+                r->no_memory = true;
                 return NULL;
-        bounds = bounds_of(c);
-        q->client = c;
-        q->context = c->context;
-        q->role = c->role;
-        doca_flow_init(&q->flow, c->dialect, &bounds, c->control.transactions);
-        q->next = c->queues;
-        c->queues = q;
+        }
+        if (c)
+                assign(q, c, c->context, c->role);
+        q->next = r->queues;
+        r->queues = q;
         return q;
+}
+
+static void close_queue(struct doca_reader *r, struct trace_conn *conn)
+{
+        struct doca_queue **at = &r->queues, *q = conn->user;
+
+        while (*at != q)
+                at = &(*at)->next;
+        *at = q->next;
+        conn->user = NULL;
+        free(q);
+}
+
+/* --- connections by the connection manager ------------------------------------------------------ */
+
+/* A request for one, on the control channel. */
+static void take_asked(struct doca_client *c, const struct trace_pdu *p)
+{
+        struct doca_asked *a = &c->asked[c->asked_n % DOCA_CAPTURE_ASKED];
+        struct doca_end end;
+
+        if (!doca_end_read(p->m.data, &end) || !end.by_cm)
+                return;
+        *a = (struct doca_asked) { .cookie = end.cookie,
+                                   .context =
+                                       p->dialect->has_context ? p->m.context : c->control.made / 2,
+                                   .role = p->m.role };
+        memcpy(a->address, end.numbers.gid, sizeof(a->address));
+        c->asked_n++;
+}
+
+static bool is_at(const struct doca_asked *a, const struct capture_end *end)
+{
+        static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+
+        if (end->family != AF_INET)
+                return memcmp(a->address, end->addr, sizeof(a->address)) == 0;
+        return memcmp(a->address, v4, sizeof(v4)) == 0 &&
+               memcmp(a->address + sizeof(v4), end->addr, 4) == 0;
+}
+
+/* The latest one; NULL: none. */
+static const struct doca_asked *find_asked(const struct doca_client *c, uint64_t cookie,
+                                           const struct capture_end *service)
+{
+        unsigned n = c->asked_n < DOCA_CAPTURE_ASKED ? c->asked_n : DOCA_CAPTURE_ASKED;
+
+        for (unsigned i = 1; i <= n; i++) {
+                const struct doca_asked *a = &c->asked[(c->asked_n - i) % DOCA_CAPTURE_ASKED];
+
+                if (a->cookie == cookie && is_at(a, service))
+                        return a;
+        }
+        return NULL;
+}
+
+/* A connect request of the target. */
+static void take_connect(struct doca_reader *r, struct doca_queue *q, const struct trace_event *e)
+{
+        const struct doca_asked *a = NULL;
+        struct doca_client *c = r->clients;
+        uint64_t cookie;
+
+        if (q->client || !doca_cm_read(e->cm.data, e->cm.len, &cookie))
+                return;
+        while (c && !(a = find_asked(c, cookie, &e->conn->end[PARTY_HOST])))
+                c = c->next;
+        if (c)
+                assign(q, c, a->context, a->role);
 }
 
 /* --- commands ----------------------------------------------------------------------------------- */
@@ -131,27 +209,31 @@ static void end_command(struct doca_queue *q, struct doca_record *rec)
 }
 
 /* Whose data lies there: of any io_control of the same context. */
-static struct doca_command *command_at(const struct doca_queue *q, uint64_t addr)
+static struct doca_command *command_at(const struct doca_reader *r, const struct doca_queue *q,
+                                       uint64_t addr)
 {
         const struct doca_client *client = q->client;
         uint64_t at = addr - client->memory.base;
 
         if (!client->has_memory)
                 return NULL;
-        for (struct doca_queue *o = client->queues; o; o = o->next)
-                for (unsigned i = 0; o->context == q->context && i < DOCA_CAPTURE_COMMANDS; i++) {
+        for (struct doca_queue *o = r->queues; o; o = o->next) {
+                bool same = o->client == client && o->context == q->context;
+
+                for (unsigned i = 0; same && i < DOCA_CAPTURE_COMMANDS; i++) {
                         struct doca_command *c = &o->command[i];
 
                         if (c->used && at - c->place.memory < c->size && at >= c->place.memory)
                                 return c;
                 }
+        }
         return NULL;
 }
 
-static void take_memory(struct doca_queue *q, struct doca_record *rec)
+static void take_memory(const struct doca_reader *r, struct doca_queue *q, struct doca_record *rec)
 {
         const struct trace_event *e = rec->e;
-        struct doca_command *c = command_at(q, e->memory.addr);
+        struct doca_command *c = command_at(r, q, e->memory.addr);
 
         if (!c)
                 return;
@@ -184,14 +266,20 @@ static void take_capsule(struct doca_queue *q, struct doca_record *rec)
                 end_command(q, rec);
 }
 
-static void queue_event(struct doca_queue *q, struct doca_record *rec)
+static void queue_event(struct doca_reader *r, struct doca_queue *q, struct doca_record *rec)
 {
         enum trace_kind kind = rec->e->kind;
 
+        if (kind == TRACE_REQUEST)
+                take_connect(r, q, rec->e);
+        rec->queue = q;
+        rec->client = q->client;
+        if (!q->client)
+                return;
         if (kind == TRACE_CAPSULE)
                 take_capsule(q, rec);
         else if (kind >= TRACE_READ && kind <= TRACE_WRITE)
-                take_memory(q, rec);
+                take_memory(r, q, rec);
         else if (kind == TRACE_GAP)
                 doca_flow_miss(&q->flow);
 }
@@ -209,6 +297,8 @@ static void take_message(struct doca_client *c, struct doca_record *rec)
         doca_control_says(&c->control, rec->e->sender, &p->m, &rec->broken);
         if (p->m.kind == DOCA_INIT)
                 c->has_memory = doca_memory_read(p->m.data, &c->memory);
+        if (p->m.kind == DOCA_CREATE)
+                take_asked(c, p);
         if (p->m.kind == DOCA_CREATE_RSP) {
                 c->context = p->dialect->has_context ? p->m.context : (c->control.made - 1) / 2;
                 c->role = p->m.role;
@@ -219,6 +309,7 @@ static void client_event(struct doca_client *c, struct doca_record *rec)
 {
         enum trace_kind kind = rec->e->kind;
 
+        rec->client = c;
         if (kind == TRACE_PDU || kind == TRACE_FAULT)
                 take_message(c, rec);
         else if (kind == TRACE_GAP)
@@ -248,6 +339,7 @@ static void give(trace_record_fn *fn, void *user, const struct doca_record *r)
         struct trace_record out = { .e = r->e,
                                     .broken = r->is_broken ? &r->broken : NULL,
                                     .unproven = r->unproven,
+                                    .unknown = !r->client,
                                     .record = r };
 
         fn(user, &out);
@@ -267,32 +359,32 @@ static void lose_all(const struct doca_reader *r, struct doca_queue *q, const st
         }
 }
 
+static bool is_control(const struct trace_conn *conn)
+{
+        return conn->transport == TRACE_TCP;
+}
+
 static void reader_event(void *reader, const struct trace_event *e)
 {
         struct doca_reader *r = reader;
-        bool learned = e->conn->described_by != 0;
+        struct trace_conn *conn = e->conn;
         struct doca_record rec = { .e = e };
 
-        if (e->kind == TRACE_OPENED && learned)
-                e->conn->user = open_queue(r, e->conn);
-        else if (e->kind == TRACE_OPENED && e->conn->transport == TRACE_TCP)
-                e->conn->user = open_client(r, e->conn);
-        if (!e->conn->user)
+        if (e->kind == TRACE_OPENED)
+                conn->user =
+                    is_control(conn) ? (void *)open_client(r, conn) : (void *)open_queue(r, conn);
+        if (!conn->user)
                 return;
-        if (learned) {
-                struct doca_queue *q = e->conn->user;
-
-                rec.queue = q;
-                rec.client = q->client;
-                queue_event(q, &rec);
-        } else {
-                rec.client = e->conn->user;
-                client_event(e->conn->user, &rec);
-        }
+        if (is_control(conn))
+                client_event(conn->user, &rec);
+        else
+                queue_event(r, conn->user, &rec);
         weigh(r, &rec);
         give(r->how.record, r->how.user, &rec);
-        if (e->kind == TRACE_CLOSED && learned)
-                lose_all(r, e->conn->user, e);
+        if (e->kind != TRACE_CLOSED || is_control(conn))
+                return;
+        lose_all(r, conn->user, e);
+        close_queue(r, conn);
 }
 
 static void *reader_open(const struct trace_reading *how)
@@ -313,13 +405,13 @@ static bool reader_close(void *reader)
                 struct doca_client *c = r->clients;
 
                 r->clients = c->next;
-                while (c->queues) {
-                        struct doca_queue *q = c->queues;
-
-                        c->queues = q->next;
-                        free(q);
-                }
                 free(c);
+        }
+        while (r->queues) {
+                struct doca_queue *q = r->queues;
+
+                r->queues = q->next;
+                free(q);
         }
         free(r);
         return whole;
@@ -327,7 +419,6 @@ static bool reader_close(void *reader)
 
 /* --- the family --------------------------------------------------------------------------------- */
 
-/* A queue pair by the connection manager is ours, and not read yet: it is no session of anybody else. */
 static bool claims(const uint8_t *data, uint32_t len)
 {
         uint64_t cookie;
@@ -357,7 +448,7 @@ static void view(struct trace_view *v, const void *record)
                 v->command = *r->command;
         v->begins = r->begins;
         v->ends = r->ends;
-        if (r->e->kind != TRACE_CAPSULE)
+        if (r->e->kind != TRACE_CAPSULE || !r->client)
                 return;
         v->kind = "io_message";
         v->message = doca_io_name(r->io.type);
@@ -378,20 +469,30 @@ static bool has_command(const char *name)
                strcasecmp(name, "stop") == 0;
 }
 
+/* NULL: it is none, or nothing is known of it. */
+static const struct doca_queue *queue_of(const struct trace_conn *c)
+{
+        const struct doca_queue *q = is_control(c) ? NULL : c->user;
+
+        return q && q->client ? q : NULL;
+}
+
 static void place(struct text *t, const struct trace_conn *c)
 {
-        const struct doca_queue *q = c->described_by ? c->user : NULL;
+        const struct doca_queue *q = queue_of(c);
 
         if (q)
                 text_add(t, ", DOCA %s of context %u", doca_role_name(q->role),
                          (unsigned)q->context);
-        else
+        else if (is_control(c))
                 text_add(t, ", DOCA");
+        else
+                text_add(t, ", DOCA, of no control channel in the capture");
 }
 
 static void place_json(struct json_object *o, const struct trace_conn *c)
 {
-        const struct doca_queue *q = c->described_by ? c->user : NULL;
+        const struct doca_queue *q = queue_of(c);
 
         json_object_object_add(o, "protocol", json_object_new_string(doca_family.name));
         if (!q)
@@ -405,6 +506,7 @@ const struct trace_family doca_capture = {
         .name = "DOCA",
         .stream = &doca_stream,
         .claims = claims,
+        .active = PARTY_CONTROLLER, /* the service listens */
         .open = reader_open,
         .event = reader_event,
         .close = reader_close,

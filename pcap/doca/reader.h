@@ -28,6 +28,13 @@ struct doca_command {
         struct trace_command of;
 };
 
+/* A connection by the connection manager, which the target makes once it is asked to. */
+struct doca_asked {
+        uint64_t cookie, context, role;
+        uint8_t address[16]; /* of the service's listener; IPv4 as ::ffff:a.b.c.d */
+};
+enum { DOCA_CAPTURE_ASKED = DOCA_ROLES * DOCA_CORES_MAX }; /* of a client; of more, the last ones */
+
 struct doca_client { /* a control channel */
         struct doca_client *next;
         unsigned number; /* of its connection */
@@ -36,12 +43,14 @@ struct doca_client { /* a control channel */
         struct doca_memory memory;
         bool has_memory;        /* it is known */
         uint64_t context, role; /* of the connection that was answered last */
-        struct doca_queue *queues;
+        struct doca_asked asked[DOCA_CAPTURE_ASKED];
+        unsigned asked_n; /* ever: at this, modulo, is the oldest one's place */
 };
 
-struct doca_queue { /* a queue pair that was learned */
+struct doca_queue { /* an RDMA connection: by numbers, or by the connection manager */
         struct doca_queue *next;
-        struct doca_client *client;
+        struct doca_client
+            *client; /* NULL: nothing that was seen asks for it; nor are these known: */
         uint64_t context, role;
         struct doca_flow flow; /* io_control */
         struct doca_command command[DOCA_CAPTURE_COMMANDS];
@@ -49,7 +58,7 @@ struct doca_queue { /* a queue pair that was learned */
 
 struct doca_record {
         const struct trace_event *e;
-        const struct doca_client *client;
+        const struct doca_client *client;    /* NULL: it is not known */
         const struct doca_queue *queue;      /* NULL: of the control channel */
         struct doca_io io;                   /* of a capsule */
         const struct trace_command *command; /* NULL: none, or not known */

@@ -90,7 +90,8 @@ static void take_ends(struct tracer *t, struct trace_flow *f, const struct doca_
 
         if (m->kind == DOCA_CREATE)
                 f->has_end = doca_end_read(m->data, &f->end) && !f->end.by_cm;
-        if (m->kind == DOCA_CREATE_RSP && f->has_end && doca_end_read(m->data, &target))
+        if (m->kind == DOCA_CREATE_RSP && f->has_end && doca_end_read(m->data, &target) &&
+            !target.by_cm)
                 learn(t, f, &target);
         if (m->kind != DOCA_CREATE)
                 f->has_end = false;

@@ -31,14 +31,11 @@ static inline uint32_t cap_u32(const uint8_t *p)
         return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static inline void cap_load(struct capfile *c, const char *name)
+static inline void cap_load_path(struct capfile *c, const char *path)
 {
-        char path[512];
-        FILE *f;
+        FILE *f = fopen(path, "rb");
         size_t at;
 
-        snprintf(path, sizeof(path), "%s/%s", SOURCE_DIR, name);
-        f = fopen(path, "rb");
         assert_non_null(f);
         fseek(f, 0, SEEK_END);
         c->len = (size_t)ftell(f);
@@ -53,6 +50,14 @@ static inline void cap_load(struct capfile *c, const char *name)
                 at += CAP_PACKET_HEAD + cap_u32(c->bytes + at + 8);
         }
         c->at[c->packets] = c->len;
+}
+
+static inline void cap_load(struct capfile *c, const char *name)
+{
+        char path[512];
+
+        snprintf(path, sizeof(path), "%s/%s", SOURCE_DIR, name);
+        cap_load_path(c, path);
 }
 
 static inline void cap_free(struct capfile *c)

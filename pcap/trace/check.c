@@ -185,9 +185,10 @@ static void take_broken(struct checker *k, struct conn_state *c, const struct tr
 }
 
 /* Whether a side said something here that a verdict can rest on: not that a connection was there, that
- * it is encrypted, or half a capsule. */
-static bool is_judged(const struct trace_event *e)
+ * it is encrypted, half a capsule, or what its family cannot make anything of. */
+static bool is_judged(const struct trace_record *r)
 {
+        const struct trace_event *e = r->e;
         static const bool speaks[TRACE_WRITE + 1] = {
                 [TRACE_HEADER] = true,  [TRACE_PDU] = true,    [TRACE_FAULT] = true,
                 [TRACE_REQUEST] = true, [TRACE_ACCEPT] = true, [TRACE_REJECT] = true,
@@ -195,8 +196,8 @@ static bool is_judged(const struct trace_event *e)
         };
 
         if (e->kind == TRACE_CAPSULE)
-                return e->capsule.known == e->capsule.len;
-        return speaks[e->kind];
+                return e->capsule.known == e->capsule.len && !r->unknown;
+        return speaks[e->kind] && !r->unknown;
 }
 
 static void on_record(void *user, const struct trace_record *r)
@@ -223,7 +224,7 @@ static void on_record(void *user, const struct trace_record *r)
         if (r->e->kind == TRACE_GAP)
                 drop_pending(k, c);
         report_pending(k, c, r->e->kind == TRACE_CLOSED);
-        k->counts.judged += selected && (r->broken || is_judged(r->e));
+        k->counts.judged += selected && (r->broken || is_judged(r));
         if (selected && r->broken)
                 take_broken(k, c, r);
         if (r->e->kind != TRACE_CLOSED)

@@ -222,6 +222,7 @@ struct trace_record {
         /* By e->sender or, where it did not act, by who is bound; NULL: nothing is. */
         const struct rule_set *broken;
         bool unproven;      /* it needs proof: trace_proven() */
+        bool unknown;       /* no verdict can rest on it: what it means is not in the capture */
         const void *record; /* the family's, for its functions */
 };
 typedef void trace_record_fn(void *user, const struct trace_record *r);
