@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # doca.sh rxe|siw OUT: our requester against our target over soft RDMA, in each dialect; 1 GiB each way over 1, 2 and 4 contexts; a
-# stop under load; the suite; and what a capture of the wire, OUT/doca.pcap, shows of it: over rxe the queue pairs are found by
-# the blobs.
+# stop under load; the suite; and what captures of the wire, OUT/*.pcap, show of it: the connections are found by the blobs,
+# each I/O message is there, and judged.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=$here/../../../ci/lab.d
@@ -41,20 +41,63 @@ for dialect in 2.10 3.0 3.1 3.2; do
         grep "0 failed" "$work/log"
 done
 
-step "a capture"
+record() { # record NAME COMMAND...: what goes over the wire in the meantime; the exit status of COMMAND
+        local name=$1 code=0
+        shift
+        capture_wire "$out/$name.pcap"
+        dump=$!
+        "$@" || code=$?
+        sleep 1
+        kill $dump
+        wait $dump || true
+        return $code
+}
+there_and_back() { # there_and_back [OPTION...]: 64 KiB
+        ours write --blocks 128 --file "$work/data" "$@" &&
+                ours read --blocks 128 --file "$work/back" "$@" &&
+                cmp "$work/data" "$work/back"
+}
+seen() { # seen MESSAGE: how many
+        awk -v message="$1" '$1 == message { print $2; exit }' "$work/count"
+}
+judged() { # judged NAME [OPTION...]: a capture of that has each I/O message and its data, and nothing wrong
+        local name=$1
+        shift
+        step "a capture: $name"
+        record "$name" there_and_back "$@"
+        "$NVMFSPEC" pcap check "$out/$name.pcap" | tee "$work/check"
+        grep -q ": 0 must and 0 should broken$" "$work/check"
+        "$NVMFSPEC" pcap show --count "$out/$name.pcap" | tee "$work/count"
+        [ "$(seen write)" = 1 ]
+        [ "$(seen read)" = 1 ]
+        [ "$(seen result)" = 2 ]
+        grep -q "^  RDMA READ " "$work/count"
+        grep -q "^  RDMA WRITE " "$work/count"
+        "$NVMFSPEC" pcap stat -o json "$out/$name.pcap" >"$work/stat"
+        grep -q '"command":"write","io":true,"count":1,"errors":0,"h2c_bytes":65536,"c2h_bytes":0,' "$work/stat"
+        grep -q '"command":"read","io":true,"count":1,"errors":0,"h2c_bytes":0,"c2h_bytes":65536,' "$work/stat"
+}
+flagged() { # flagged NAME [OPTION...]: a requester that breaks a rule of I/O messages is found by a capture
+        local name=$1 code=0
+        shift
+        step "a capture of a broken rule: $name"
+        record "$name" ours write --blocks 8 --pattern 7 --violate doca/io/type-service "$@" || code=$?
+        [ $code = 1 ]
+        code=0
+        "$NVMFSPEC" pcap check "$out/$name.pcap" >"$work/check" || code=$?
+        cat "$work/check"
+        [ $code = 1 ]
+        grep -q "service must doca/io/type-service: " "$work/check"
+        grep -q ", DOCA io_control of context 0)$" "$work/check"
+}
+
 target_up --ns mem:16M
-capture_wire "$out/doca.pcap"
 head -c 65536 /dev/urandom >"$work/data"
-ours write --blocks 128 --file "$work/data"
-ours read --blocks 128 --file "$work/back"
-cmp "$work/data" "$work/back"
-sleep 1
-"$NVMFSPEC" pcap check "$out/doca.pcap" | tee "$work/check"
-grep -q ": 0 must and 0 should broken" "$work/check"
-"$NVMFSPEC" pcap show "$out/doca.pcap" >"$work/show"
+judged doca
+flagged broken
 if [ "$device" = rxe ]; then
-        grep -q "DOCA io_control of context 0\|write user_data" "$work/show"
-        grep -q "RDMA READ" "$work/show"
+        judged cm --cm
+        flagged cm-broken --cm
         ours verify --cm --range 4M -i 2
 fi
 
@@ -65,12 +108,17 @@ step "the suite"
 "$NVMFSPEC" conform -t doca -a 10.0.0.2 --allow-write
 target_down
 
+moved() { # moved LOG: 1 GiB each way, by what the target says at its end
+        sed -nE 's/.*clients: [0-9]+ reads \(([0-9]+) bytes\), [0-9]+ writes \(([0-9]+) bytes\), .*/\1 \2/p' "$1" |
+                awk '{ found = $1 >= 1073741824 && $2 >= 1073741824 } END { exit !found }'
+}
 for contexts in 1 2 4; do
         step "1 GiB each way, $contexts contexts"
         target_up --ns mem:256M
-        ours verify --range 256M -i $contexts --passes 4 --iodepth 16
+        ours verify --range 256M -i $contexts --passes 5 --iodepth 16
         target_down
         grep "0 failed" "$work/log"
+        moved "$work/log"
 done
 
 for i in $(seq 600); do
