@@ -13,7 +13,7 @@
 #include "embedded.h"
 #include "pdu/io/shell.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/io/nvme_record.h"
 #include "pdu/nvme/wire/family.h"
 #include "pdu/nvme/wire/text.h"
 
@@ -194,7 +194,7 @@ static bool record(struct suite *s, bool on)
 {
         if (!on)
                 verbs_record_free(s->recorder);
-        s->recorder = on && s->verbs ? verbs_record_new(s->verbs, s->record) : NULL;
+        s->recorder = on && s->verbs ? nvme_record_new(s->verbs, s->record) : NULL;
         return !on || !s->verbs || s->recorder;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "pdu/io/verbs/rdma_wait.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/io/verbs/verbs_record.h"
 #include "pdu/nvme/wire/text.h"
 
 enum { LATE_MS = 20 };

@@ -7,7 +7,7 @@
 #include "fuzz/remote/remote_verbs.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/io/nvme_record.h"
 #include "pdu/nvme/rdma/rdma_track.h"
 #include "peer.h"
 #include "seq_bind.h"
@@ -248,7 +248,7 @@ static bool record(const struct remote_target *target, const char *path,
 
         if (!w)
                 return false;
-        peer.host.verbs = verbs_record_new(of, w);
+        peer.host.verbs = nvme_record_new(of, w);
         recorded.peer = &peer;
         *played = peer.host.verbs && play(user, &recorded);
         verbs_record_free(peer.host.verbs);

@@ -7,7 +7,7 @@
 #include "fuzz/nvme/seq_capture.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "pdu/io/loop.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/io/nvme_record.h"
 #include "rdma_target.h"
 
 enum { SAID = 2 * SEQ_STEPS, MUTANTS = 150, PCAP_HEADER = 24 /* bytes */ };
@@ -125,7 +125,7 @@ static struct remote_answer record(struct capture_writer *w, const struct sequen
         struct remote_answer a;
 
         recorded.target.peer = &by;
-        by.host.verbs = verbs_record_new(verbs, w);
+        by.host.verbs = nvme_record_new(verbs, w);
         assert_non_null(by.host.verbs);
         a = play_by(&recorded, s, wire);
         verbs_record_free(by.host.verbs);

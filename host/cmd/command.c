@@ -9,7 +9,7 @@
 #include "host/nvme/nvme_load.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/io/nvme_record.h"
 #include "pdu/nvme/wire/family.h"
 #include "pdu/nvme/wire/identify.h"
 
@@ -131,7 +131,7 @@ static int start_recording(struct args *args, struct host_error *e)
         devices = verbs_rdma(error, sizeof(error));
         if (!devices)
                 return host_fail(e, HOST_BROKEN, "%s", error);
-        args->verbs = verbs_record_new(devices, args->record);
+        args->verbs = nvme_record_new(devices, args->record);
         return args->verbs ? 0 : host_fail(e, HOST_BROKEN, "out of memory");
 }
 

@@ -16,7 +16,7 @@
 #include "pdu/io/output.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/io/auth_openssl.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/io/nvme_record.h"
 #include "replay.h"
 #include "replay_serve.h"
 
@@ -308,7 +308,7 @@ static bool start_recording(const struct replay_args *a, struct replay_options *
         if (!o->record || o->transport == HOST_TCP)
                 return o->record;
         devices = verbs_rdma(error, size);
-        o->verbs = devices ? verbs_record_new(devices, o->record) : NULL;
+        o->verbs = devices ? nvme_record_new(devices, o->record) : NULL;
         return o->verbs;
 }
 

@@ -17,7 +17,7 @@
 #include "host/nvme/ctrl.h"
 #include "pcap/nvme/session.h"
 #include "pdu/io/verbs/verbs_memory.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/io/nvme_record.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
 #include "target/nvme/target.h"
 
@@ -87,7 +87,7 @@ static void record(enum party who, const struct rule_policy *policy)
                 o.policy = *policy;
         } else {
                 o.policy.waived = policy->violated; /* so that it goes on */
-                ours = verbs_record_new(v, w);
+                ours = nvme_record_new(v, w);
                 assert_non_null(ours);
         }
         t = target_start(&o, error, sizeof(error));
@@ -505,7 +505,7 @@ static void test_an_answer_that_was_there_before_the_end(void **state)
         unsigned capsules = 0;
 
         (void)state;
-        ours = verbs_record_new(v, w);
+        ours = nvme_record_new(v, w);
         host = verbs_open(ours);
         target = verbs_open(v);
         answer_and_end(host, target);

@@ -2,7 +2,7 @@
 /* NVMe over Fabrics, as the target's engine knows it. */
 #include "conn.h"
 #include "nvme_command.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/io/nvme_record.h"
 #include "pdu/nvme/wire/family.h"
 #include "rdma_conn.h"
 #include "target/engine/family.h"
@@ -40,7 +40,7 @@ const struct target_family nvme_target = {
         .start_stream = tcp_conn_start,
         .start_rdma = rdma_conn_start,
         .reject_rdma = reject_rdma,
-        .record_rdma = verbs_record_new,
+        .record_rdma = nvme_record_new,
         .record_end = verbs_record_free,
         .own_bytes = sizeof(struct nvme_reactor),
         .own_init = own_init,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the recorder of verbs writes of queue pairs that are joined by numbers: their packets alone, with
- * these numbers. Connections that are managed: pcap/tests/test_record_rdma.c. */
+ * these numbers; and of managed ones whose protocol it does not know. Those of NVMe: pcap/tests/test_record_rdma.c. */
 #include "pdu/core/tests/check.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,7 @@
 
 #include "pdu/io/capture/packet.h"
 #include "pdu/io/verbs/verbs_memory.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/io/verbs/verbs_record.h"
 
 enum {
         BYTES = 1024,
@@ -19,7 +19,9 @@ enum {
         WRITE_ONLY = 10,
         READ_REQUEST = 12,
         ANSWER_ONLY = 16,
-        ACK = 17
+        ACK = 17,
+        UD_SEND_ONLY = 0x64,              /* a message of connection management */
+        CM_PORT_AT = 12 + 8 + 24 + 8 + 6, /* BTH, DETH, MAD; in the service id of a request */
 };
 
 static char path[] = "/tmp/test_verbs_record.XXXXXX", error[256];
@@ -111,7 +113,7 @@ static void exchange(const char *own_address, const char *peer_address)
         close(fd);
         w = capture_writer_open(path, error, sizeof(error));
         assert_non_null(w);
-        recorder = verbs_record_new(v, w);
+        recorder = verbs_record_new(v, w, NULL);
         begin(&ours, recorder, own_address, 'o');
         begin(&peer, v, peer_address, 'p');
         assert_int_equal(verbs_join(ours.ep, &peer.own, &param), 0);
@@ -207,12 +209,123 @@ static void a_gid_that_is_no_ipv4_address_is_one_of_ipv6(void **state)
         check_capture(AF_INET6, "fd00::7", "fd00::a:9");
 }
 
-/* Who reads tells them apart by addresses. */
-static void two_ends_at_one_address_get_one_each(void **state)
+/* Who has told the numbers has told the addresses, too; the numbers of one address differ. */
+static void two_ends_at_one_address_keep_it(void **state)
 {
         (void)state;
         exchange("10.0.0.7", "10.0.0.7");
-        check_capture(AF_INET, "10.0.0.2", "10.0.0.1");
+        assert_int_not_equal(ours.own.qpn, peer.own.qpn);
+        check_capture(AF_INET, "10.0.0.7", "10.0.0.7");
+}
+
+/* --- by the connection manager ------------------------------------------------------------------ */
+
+static void take_event(struct end *e, enum verbs_event_type type, struct verbs_event *v)
+{
+        assert_true(verbs_event(e->c, v));
+        assert_int_equal(v->type, type);
+}
+
+static void make_qp(struct end *e)
+{
+        const struct verbs_qp_attr attr = { 8, 8, 0 };
+
+        e->d = verbs_domain(e->ep);
+        assert_int_equal(verbs_qp(e->ep, &attr), 0);
+        assert_int_equal(
+            verbs_reg(e->d, e->memory, BYTES, VERBS_REMOTE_READ | VERBS_REMOTE_WRITE, &e->mr), 0);
+}
+
+static void connect_ends(struct verbs_provider *recorder, struct verbs_provider *v)
+{
+        struct verbs_listener *l;
+        struct verbs_event event;
+
+        memset(&ours, 0, sizeof(ours));
+        memset(&peer, 0, sizeof(peer));
+        ours.c = verbs_open(recorder);
+        peer.c = verbs_open(v);
+        l = verbs_listen(peer.c, "10.0.0.9", "7000", 1);
+        assert_non_null(l);
+        ours.ep = verbs_resolve(ours.c, "10.0.0.9", "7000", 1000);
+        take_event(&ours, VERBS_RESOLVED, &event);
+        make_qp(&ours);
+        assert_int_equal(verbs_connect(ours.ep, &param), 0);
+        take_event(&peer, VERBS_CONNECT_REQUEST, &event);
+        peer.ep = event.ep;
+        make_qp(&peer);
+        assert_int_equal(verbs_accept(peer.ep, &param), 0);
+        take_event(&ours, VERBS_ESTABLISHED, &event);
+        take_event(&peer, VERBS_ESTABLISHED, &event);
+        verbs_unlisten(l);
+}
+
+/* A Read of NVMe, whose data is all of our memory: command and response mean nothing to a recorder that does not know it. */
+static void say_what_nvme_says(void)
+{
+        uint8_t *sqe = ours.memory;
+        uint64_t addr = (uintptr_t)ours.memory;
+
+        sqe[0] = 2;
+        for (unsigned i = 0; i < 8; i++)
+                sqe[24 + i] = (uint8_t)(addr >> 8 * i);
+        sqe[33] = BYTES >> 8;
+        for (unsigned i = 0; i < 4; i++)
+                sqe[35 + i] = (uint8_t)(ours.mr.rkey >> 8 * i);
+        sqe[39] = 0x40;
+        run(&ours, &peer, VERBS_SEND, 64);
+        run(&peer, &ours, VERBS_SEND, 16);
+}
+
+static const uint8_t managed[] = { UD_SEND_ONLY, UD_SEND_ONLY, UD_SEND_ONLY, SEND_ONLY,
+                                   ACK,          SEND_ONLY,    ACK };
+
+static void check_managed(void)
+{
+        pcap_t *in = pcap_open_offline(path, error);
+        struct pcap_pkthdr *h;
+        const uint8_t *bytes;
+        struct packet p;
+        size_t n = 0;
+
+        assert_non_null(in);
+        for (; pcap_next_ex(in, &h, &bytes) == 1; n++) {
+                assert_true(n < COUNT(managed));
+                assert_int_equal(
+                    packet_parse(packet_link(DLT_EN10MB), bytes, h->caplen, h->len, &p),
+                    PACKET_UDP);
+                assert_int_equal(p.data[0], managed[n]);
+                check_address(&p.from, AF_INET, "10.0.0.9");
+                check_address(&p.to, AF_INET, "10.0.0.9");
+                if (n == 0)
+                        assert_int_equal(p.data[CM_PORT_AT] << 8 | p.data[CM_PORT_AT + 1], 7000);
+        }
+        assert_int_equal(n, COUNT(managed));
+        pcap_close(in);
+}
+
+static void without_a_protocol_nothing_is_made_up(void **state)
+{
+        struct verbs_provider *v = verbs_memory_new(NULL), *recorder;
+        int fd = mkstemp(path);
+        struct capture_writer *w;
+
+        (void)state;
+        assert_true(fd >= 0);
+        close(fd);
+        w = capture_writer_open(path, error, sizeof(error));
+        assert_non_null(w);
+        recorder = verbs_record_new(v, w, NULL);
+        connect_ends(recorder, v);
+        say_what_nvme_says();
+        finish(&ours);
+        finish(&peer);
+        verbs_record_free(recorder);
+        verbs_memory_free(v);
+        assert_int_equal(capture_writer_close(w), 0);
+        check_managed();
+        unlink(path);
+        memcpy(path + strlen(path) - 6, "XXXXXX", 6);
 }
 
 static void what_cannot_be_joined_is_not_recorded(void **state)
@@ -230,7 +343,7 @@ static void what_cannot_be_joined_is_not_recorded(void **state)
         caps.device.iwarp = true;
         v = verbs_memory_new(&caps);
         w = capture_writer_open(path, error, sizeof(error));
-        recorder = verbs_record_new(v, w);
+        recorder = verbs_record_new(v, w, NULL);
         c = verbs_open(recorder);
         assert_null(verbs_local(c, "10.0.0.7"));
         assert_int_equal(errno, ENOTSUP);
@@ -247,7 +360,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(packets_have_the_numbers_of_the_joined),
                 cmocka_unit_test(a_gid_that_is_no_ipv4_address_is_one_of_ipv6),
-                cmocka_unit_test(two_ends_at_one_address_get_one_each),
+                cmocka_unit_test(two_ends_at_one_address_keep_it),
+                cmocka_unit_test(without_a_protocol_nothing_is_made_up),
                 cmocka_unit_test(what_cannot_be_joined_is_not_recorded),
         };
 

@@ -13,6 +13,7 @@ struct recorder {
         struct verbs_provider provider;
         struct verbs_provider *of;
         struct capture_writer *w;
+        const struct record_protocol *protocol;
         pthread_mutex_t lock; /* of the lists of endpoints: one may migrate */
 };
 
@@ -84,6 +85,7 @@ static struct verbs_ep *ep_new(struct verbs_context *c, struct verbs_ep *of, enu
         ep->ops = c->ops;
         ep->of = of;
         ep->flow.w = c->recorder->w;
+        ep->flow.protocol = c->recorder->protocol;
         ep->flow.self = self;
         join(ep, c);
         verbs_set_user(of, ep);
@@ -535,7 +537,8 @@ static const struct verbs ops = {
         .arm = arm,
 };
 
-struct verbs_provider *verbs_record_new(struct verbs_provider *of, struct capture_writer *w)
+struct verbs_provider *verbs_record_new(struct verbs_provider *of, struct capture_writer *w,
+                                        const struct record_protocol *protocol)
 {
         struct recorder *r = calloc(1, sizeof(*r));
 
@@ -544,6 +547,7 @@ struct verbs_provider *verbs_record_new(struct verbs_provider *of, struct captur
         r->provider.ops = &ops;
         r->of = of;
         r->w = w;
+        r->protocol = protocol;
         pthread_mutex_init(&r->lock, NULL);
         return &r->provider;
 }

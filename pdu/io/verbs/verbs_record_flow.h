@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Inside verbs_record.h: one connection as its end sees it, and how that is written. What is posted
- * is written at once, what the peer has sent when it is received; what a device does not tell is
- * made up of commands, responses and the memory that the peer may access.
+ * is written at once, what the peer has sent when it is received; what a device does not tell a
+ * protocol may make up, of messages and of the memory that the peer may access.
  */
 #ifndef NVMF_IO_VERBS_RECORD_FLOW_H
 #define NVMF_IO_VERBS_RECORD_FLOW_H
@@ -21,12 +21,27 @@ void record_memory_add(struct record_memory *m, const struct verbs_mr *mr, const
 /* That window; window NULL: the registration of that key. */
 void record_memory_drop(struct record_memory *m, const struct verbs_window *window, uint32_t key);
 void record_memory_fini(struct record_memory *m);
+/* Of the len bytes at addr: so many are there for who has this key. */
+uint32_t record_memory_bytes(const struct record_memory *m, uint64_t addr, uint32_t key,
+                             uint32_t len);
 
-/* Embedded in its endpoint, whose thread it belongs to; zero at first but for w and self. */
+struct record_flow;
+
+/* What a protocol adds to the connections that this end has asked for: PARTY_HOST. */
+struct record_protocol {
+        uint16_t ports[2]; /* the controller's becomes the first one, unless it is the second */
+        /* This end sends, or has received: the pieces have what the message has. Before a received one is written. */
+        void (*sent)(struct record_flow *f, const struct iovec *iov, int n);
+        void (*received)(struct record_flow *f, const struct iovec *iov, int n);
+        void (*end)(struct record_flow *f); /* f->kept goes */
+};
+
+/* Embedded in its endpoint, whose thread it belongs to; zero at first but for w, self and protocol. */
 struct record_flow {
         struct capture_writer *w;
         enum party self;
-        struct record_memory *memory; /* of its domain; NULL: none yet */
+        const struct record_protocol *protocol; /* NULL: see verbs_record_new() */
+        struct record_memory *memory;           /* of its domain; NULL: none yet */
         struct capture_rdma rdma;
         bool open;   /* rdma is */
         bool joined; /* by numbers: nobody says anything */
@@ -36,7 +51,7 @@ struct record_flow {
         unsigned partings;
         struct sent *sent; /* a ring */
         size_t first, n, cap;
-        struct command *commands;
+        void *kept; /* the protocol's */
 };
 
 /* The addresses are known: those of `of`. comment: of the first packet, or NULL. */

@@ -2,8 +2,7 @@
 /*
  * A provider of verbs.h that is another one, and writes what goes over its connections into a capture
  * (capture_rdma.h). It works for devices, for RDMA in memory and for threads alike, and is used by
- * one of the two ends. Whatever the device is, the capture shows RoCEv2 with path MTU 4096. The
- * controller's port becomes 4420 unless it is 8009.
+ * one of the two ends. Whatever the device is, the capture shows RoCEv2 with path MTU 4096.
  *
  * An end sees what it posts and what it receives, so this is what is written:
  *
@@ -11,11 +10,9 @@
  *                    but nobody acknowledges it
  *   READ             when it is posted; the answer when it is known to have come
  *   SEND of the peer when it is received
- *   READ and WRITE of the peer: a device does not tell. The host's end makes them up when a command
- *                    has succeeded: one for each descriptor of its data, as long as that is (or
- *                    its memory), with what the memory holds when the response comes. Which
- *                    ranges the controller has really accessed, and when, only the capture of the
- *                    controller's end shows
+ *   READ and WRITE of the peer: a device does not tell. A protocol may know that there were some,
+ *                    and make them up; when they really were, and of which ranges, only the capture
+ *                    of the peer shows
  *   REQ, REP, RTU, REJ, DREQ, DREP: as the events of either end say
  *
  * A queue pair that is joined by numbers (verbs_join()) has its numbers and PSNs, and the addresses that
@@ -30,8 +27,12 @@
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/verbs/verbs.h"
 
-/* Both are the caller's and outlive it. NULL: out of memory. */
-struct verbs_provider *verbs_record_new(struct verbs_provider *of, struct capture_writer *w);
+struct record_protocol; /* verbs_record_flow.h */
+
+/* All are the caller's and outlive it. protocol NULL: nothing is made up, and addresses and ports are as they are. NULL: out
+ * of memory. */
+struct verbs_provider *verbs_record_new(struct verbs_provider *of, struct capture_writer *w,
+                                        const struct record_protocol *protocol);
 /* All contexts are closed. p may be NULL. */
 void verbs_record_free(struct verbs_provider *p);
 

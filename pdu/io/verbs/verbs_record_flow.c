@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "pdu/io/loop.h"
-#include "pdu/nvme/wire/rdma.h"
 
-enum { NVME_PORT = 4420, DISCOVERY_PORT = 8009, ADDRESS_TEXT = 80 };
+enum { ADDRESS_TEXT = 80 };
 
 /* A work request on the send queue. */
 struct sent {
@@ -17,14 +16,6 @@ struct sent {
         uint32_t number; /* by which the peer answers or acknowledges */
         int n_sge;
         struct iovec sge[VERBS_SGES]; /* READ: where the answer goes */
-};
-
-/* A command of the host that is outstanding. */
-struct command {
-        struct command *next;
-        uint16_t cid;
-        enum nvme_xfer xfer;
-        struct rdma_data data;
 };
 
 /* --- memory that the peer may access ---------------------------------------------------------- */
@@ -90,16 +81,15 @@ static void keep_window(struct record_memory *m, const struct verbs_window *wind
         r->len = window->len;
 }
 
-/* Bytes of the memory that this describes; a descriptor may say more than there is. */
-static uint32_t bytes_there(const struct record_memory *m, const struct rdma_buffer *b)
+uint32_t record_memory_bytes(const struct record_memory *m, uint64_t addr, uint32_t key,
+                             uint32_t len)
 {
         for (const struct region *r = m ? m->regions : NULL; r; r = r->next) {
                 uint64_t begin = (uintptr_t)r->addr;
 
-                if (r->key == b->key && b->addr >= begin && b->addr - begin < r->len)
-                        return r->len - (b->addr - begin) < b->len
-                                   ? (uint32_t)(r->len - (b->addr - begin))
-                                   : b->len;
+                if (r->key == key && addr >= begin && addr - begin < r->len)
+                        return r->len - (addr - begin) < len ? (uint32_t)(r->len - (addr - begin))
+                                                             : len;
         }
         return 0;
 }
@@ -140,20 +130,28 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
         return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
 }
 
-/* Readers tell queue pairs by address: the two ends of a loopback get one each. */
+/* Readers know a protocol by its port, and queue pairs by their address: true if both ends have one, and need one each. */
+static bool disguise(const struct record_protocol *p, struct sockaddr_storage end[2])
+{
+        struct sockaddr_in *port = (void *)&end[PARTY_CONTROLLER];
+
+        if (!p)
+                return false;
+        if (port->sin_port != htons(p->ports[1]))
+                port->sin_port = htons(p->ports[0]);
+        return same_host(&end[0], &end[1]);
+}
+
 void record_flow_open(struct record_flow *f, struct verbs_ep *of, const char *comment)
 {
         char text[2][ADDRESS_TEXT] = { "", "" };
         struct sockaddr_storage end[2];
-        struct sockaddr_in *port = (void *)&end[PARTY_CONTROLLER];
         bool loops;
 
         verbs_addresses(of, text[0], text[1], ADDRESS_TEXT);
         end[f->self] = address_of(text[0]);
         end[peer_of(f->self)] = address_of(text[1]);
-        if (port->sin_port != htons(DISCOVERY_PORT))
-                port->sin_port = htons(NVME_PORT);
-        loops = same_host(&end[0], &end[1]);
+        loops = disguise(f->protocol, end);
         f->rdma.comment = comment;
         capture_rdma_open(f->w, &f->rdma, loops ? NULL : (void *)&end[PARTY_HOST],
                           (void *)&end[PARTY_CONTROLLER], loop_wall_ns());
@@ -187,9 +185,8 @@ void record_flow_join(struct record_flow *f, const struct verbs_numbers *own,
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
                 end[p] = address_of_gid(numbers[p]->gid);
         f->rdma.comment = comment;
-        capture_rdma_open(f->w, &f->rdma,
-                          same_host(&end[0], &end[1]) ? NULL : (void *)&end[PARTY_HOST],
-                          (void *)&end[PARTY_CONTROLLER], loop_wall_ns());
+        capture_rdma_open(f->w, &f->rdma, (void *)&end[PARTY_HOST], (void *)&end[PARTY_CONTROLLER],
+                          loop_wall_ns());
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 f->rdma.qpn[p] = numbers[p]->qpn;
                 f->rdma.next[p] = numbers[p]->psn;
@@ -257,28 +254,6 @@ static uint32_t list_len(const struct iovec *iov, int n)
         return (uint32_t)len;
 }
 
-/* Where the data of a command is, as it says itself: the device judges the rest. */
-static void keep_command(struct record_flow *f, const struct iovec *iov, int n)
-{
-        struct rdma_format format = { .in_capsule = UINT32_MAX / 2 };
-        const union sqe *sqe = n > 0 ? iov[0].iov_base : NULL;
-        struct rule_set all;
-        struct command *c;
-
-        if (n < 1 || iov[0].iov_len < sizeof(*sqe) || !(c = calloc(1, sizeof(*c))))
-                return;
-        memset(&all, 0xff, sizeof(all)); /* all waived */
-        c->cid = le16_get(sqe->cid);
-        c->xfer = sqe_xfer(sqe);
-        (void)rdma_data_read(sqe, (uint32_t)iov[0].iov_len, &format, c->xfer, 0, &all, &c->data);
-        if (c->data.count == 0) {
-                free(c);
-                return;
-        }
-        c->next = f->commands;
-        f->commands = c;
-}
-
 void record_flow_posted(struct record_flow *f, const struct verbs_wr *wr)
 {
         struct capture_writer *w = f->w;
@@ -296,8 +271,8 @@ void record_flow_posted(struct record_flow *f, const struct verbs_wr *wr)
         else if (wr->op == VERBS_READ)
                 s.number = capture_rdma_read(w, &f->rdma, f->self, wr->remote, wr->rkey,
                                              list_len(s.sge, s.n_sge), now);
-        if (wr->op == VERBS_SEND && f->self == PARTY_HOST)
-                keep_command(f, s.sge, s.n_sge);
+        if (wr->op == VERBS_SEND && f->self == PARTY_HOST && f->protocol)
+                f->protocol->sent(f, s.sge, s.n_sge);
         if (wr->op == VERBS_BIND && f->memory)
                 keep_window(f->memory, wr->window);
         else if (wr->op != VERBS_INVALIDATE)
@@ -358,41 +333,6 @@ static void record_done(struct record_flow *f, const struct verbs_wc *wc)
         }
 }
 
-/* The controller must have read or written this. */
-static void make_up(struct record_flow *f, enum nvme_xfer xfer, const struct rdma_buffer *b)
-{
-        struct capture_writer *w = f->w;
-        uint32_t len = bytes_there(f->memory, b), number;
-        struct iovec iov = { (void *)(uintptr_t)b->addr, len };
-        int64_t now = loop_wall_ns();
-
-        if (len == 0)
-                return;
-        if (xfer == XFER_C2H) {
-                (void)capture_rdma_write(w, &f->rdma, PARTY_CONTROLLER, b->addr, b->key, &iov, 1,
-                                         now);
-        } else if (xfer == XFER_H2C) {
-                number =
-                    capture_rdma_read(w, &f->rdma, PARTY_CONTROLLER, b->addr, b->key, len, now);
-                capture_rdma_answer(w, &f->rdma, PARTY_HOST, number, &iov, 1, now);
-        }
-}
-
-static void end_command(struct record_flow *f, const struct cqe *cqe)
-{
-        struct command **at = &f->commands, *c;
-
-        while (*at && (*at)->cid != le16_get(cqe->cid))
-                at = &(*at)->next;
-        if (!*at)
-                return;
-        c = *at;
-        *at = c->next;
-        for (unsigned i = 0; i < c->data.count && cqe_status(cqe) == NVME_SUCCESS; i++)
-                make_up(f, c->xfer, &c->data.keyed[i]);
-        free(c);
-}
-
 static void record_received(struct record_flow *f, const struct verbs_wc *wc)
 {
         struct capture_writer *w = f->w;
@@ -403,14 +343,13 @@ static void record_received(struct record_flow *f, const struct verbs_wc *wc)
         int64_t now;
 
         record_flow_ready(f);
-        if (f->self == PARTY_HOST && n > 0 && left >= sizeof(struct cqe) &&
-            iov[0].iov_len >= sizeof(struct cqe))
-                end_command(f, iov[0].iov_base);
         for (int i = 0; i < n; i++) {
                 if (iov[i].iov_len > left)
                         iov[i].iov_len = left;
                 left -= (uint32_t)iov[i].iov_len;
         }
+        if (f->self == PARTY_HOST && f->protocol)
+                f->protocol->received(f, iov, n);
         now = loop_wall_ns();
         number = capture_rdma_send(w, &f->rdma, peer, iov, n,
                                    wc->invalidated ? &wc->invalid_key : NULL, now);
@@ -458,11 +397,7 @@ void record_flow_completed(struct record_flow *f, const struct verbs_wc *wc)
 
 void record_flow_fini(struct record_flow *f)
 {
-        struct command *next;
-
-        for (struct command *c = f->commands; c; c = next) {
-                next = c->next;
-                free(c);
-        }
+        if (f->protocol)
+                f->protocol->end(f);
         free(f->sent);
 }
