@@ -102,19 +102,14 @@ static void take_asked(struct doca_client *c, const struct trace_pdu *p)
         *a = (struct doca_asked) { .cookie = end.cookie,
                                    .context =
                                        p->dialect->has_context ? p->m.context : c->control.made / 2,
-                                   .role = p->m.role };
-        memcpy(a->address, end.numbers.gid, sizeof(a->address));
+                                   .role = p->m.role,
+                                   .service = doca_address(end.numbers.gid) };
         c->asked_n++;
 }
 
-static bool is_at(const struct doca_asked *a, const struct capture_end *end)
+static bool same_address(const struct capture_end *a, const struct capture_end *b)
 {
-        static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-        if (end->family != AF_INET)
-                return memcmp(a->address, end->addr, sizeof(a->address)) == 0;
-        return memcmp(a->address, v4, sizeof(v4)) == 0 &&
-               memcmp(a->address + sizeof(v4), end->addr, 4) == 0;
+        return a->family == b->family && memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
 /* The latest one; NULL: none. */
@@ -126,7 +121,7 @@ static const struct doca_asked *find_asked(const struct doca_client *c, uint64_t
         for (unsigned i = 1; i <= n; i++) {
                 const struct doca_asked *a = &c->asked[(c->asked_n - i) % DOCA_CAPTURE_ASKED];
 
-                if (a->cookie == cookie && is_at(a, service))
+                if (a->cookie == cookie && same_address(&a->service, service))
                         return a;
         }
         return NULL;

@@ -31,7 +31,7 @@ struct doca_command {
 /* A connection by the connection manager, which the target makes once it is asked to. */
 struct doca_asked {
         uint64_t cookie, context, role;
-        uint8_t address[16]; /* of the service's listener; IPv4 as ::ffff:a.b.c.d */
+        struct capture_end service; /* the address of its listener; no port */
 };
 enum { DOCA_CAPTURE_ASKED = DOCA_ROLES * DOCA_CORES_MAX }; /* of a client; of more, the last ones */
 
@@ -66,6 +66,9 @@ struct doca_record {
         struct rule_set broken;
         bool is_broken, unproven;
 };
+
+/* stream.c: the IP address that a blob has, without port. */
+struct capture_end doca_address(const uint8_t gid[16]);
 
 /* line.c: as the members of struct trace_family. */
 void doca_words(struct text *t, const void *record);

@@ -69,18 +69,32 @@ static void guess_by_init(struct trace_flow *f, const uint8_t *p, size_t n)
                 f->dialect = old;
 }
 
-/* Both ends of a connection are known: what goes over it will be the family's. */
+struct capture_end doca_address(const uint8_t gid[16])
+{
+        static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+        struct capture_end end = { .family = AF_INET6 };
+
+        if (memcmp(gid, v4, sizeof(v4)) == 0) {
+                end.family = AF_INET;
+                gid += sizeof(v4);
+        }
+        memcpy(end.addr, gid, end.family == AF_INET ? 4 : 16);
+        return end;
+}
+
+/* Both ends of a connection are known: what goes over it will be the family's. Its addresses need not be those of the
+ * control channel. */
 static void learn(struct tracer *t, struct trace_flow *f, const struct doca_end *target)
 {
         const struct doca_end *service = &f->end;
-        struct trace_pair pair = { .end = { f->conn.end[0], f->conn.end[1] },
-                                   .qpn = { service->numbers.qpn, target->numbers.qpn },
-                                   .psn = { service->numbers.psn, target->numbers.psn },
-                                   .mtu = service->numbers.mtu < target->numbers.mtu
-                                              ? service->numbers.mtu
-                                              : target->numbers.mtu };
+        struct trace_pair pair = {
+                .end = { doca_address(service->numbers.gid), doca_address(target->numbers.gid) },
+                .qpn = { service->numbers.qpn, target->numbers.qpn },
+                .psn = { service->numbers.psn, target->numbers.psn },
+                .mtu = service->numbers.mtu < target->numbers.mtu ? service->numbers.mtu
+                                                                  : target->numbers.mtu
+        };
 
-        pair.end[PARTY_HOST].port = pair.end[PARTY_CONTROLLER].port = 0;
         (void)trace_learn(t, &f->conn, &pair);
 }
 

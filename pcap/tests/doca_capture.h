@@ -46,7 +46,8 @@ struct scene {
         enum way way;
         struct capture_writer *w;
         struct capture_flow f;
-        struct sockaddr_in host, controller;
+        struct sockaddr_in host, controller; /* of the control channel */
+        struct sockaddr_in rdma[2];          /* addresses of the devices, which are others */
         const struct doca_dialect *d;
         struct capture_rdma pair[DOCA_ROLES];
         uint32_t id;
@@ -74,6 +75,10 @@ static inline void begin(struct scene *s, enum doca_version v, enum way way)
         assert_non_null(s->w);
         s->host.sin_addr.s_addr = htonl(0x0a000001);
         s->controller.sin_addr.s_addr = htonl(0x0a000002);
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                s->rdma[p].sin_family = AF_INET;
+                s->rdma[p].sin_addr.s_addr = htonl(0x0a000101 + (uint32_t)p);
+        }
         capture_flow_open(s->w, &s->f, (void *)&s->host, (void *)&s->controller, 0);
 }
 
@@ -113,6 +118,7 @@ static inline struct doca_end end_of(const struct scene *s, enum doca_role role,
 {
         struct doca_end e = { .by_cm = s->way != BY_NUMBERS, .reads_in = 16, .reads_out = 16 };
 
+        assert_true(net_gid(p == PARTY_HOST || e.by_cm ? "10.0.1.1" : "10.0.1.2", e.numbers.gid));
         if (!e.by_cm) {
                 e.numbers.qpn = (uint32_t)(QP + 2 * (int)role + (int)p);
                 e.numbers.psn = p == PARTY_HOST ? PSN_S : PSN_T;
@@ -121,7 +127,6 @@ static inline struct doca_end end_of(const struct scene *s, enum doca_role role,
         }
         e.port = LISTENER;
         e.cookie = COOKIE + role;
-        assert_true(net_gid("10.0.0.1", e.numbers.gid));
         return e;
 }
 
@@ -129,7 +134,7 @@ static inline struct doca_end end_of(const struct scene *s, enum doca_role role,
 static inline void connect_to(struct scene *s, struct capture_rdma *f, uint64_t cookie,
                               const struct sockaddr_in *service)
 {
-        struct sockaddr_in target = s->controller;
+        struct sockaddr_in target = s->rdma[PARTY_CONTROLLER];
         uint8_t data[DOCA_CM_DATA];
         struct capture_cm m = { .kind = CAPTURE_REQUEST,
                                 .data = data,
@@ -152,14 +157,15 @@ static inline void connect_to(struct scene *s, struct capture_rdma *f, uint64_t 
 static inline void open_pair(struct scene *s, enum doca_role role)
 {
         struct capture_rdma *f = &s->pair[role];
-        struct sockaddr_in service = s->host;
+        struct sockaddr_in service = s->rdma[PARTY_HOST];
 
         if (s->way != BY_NUMBERS) {
                 service.sin_port = htons(LISTENER);
                 connect_to(s, f, COOKIE + role, &service);
                 return;
         }
-        capture_rdma_open(s->w, f, (void *)&s->host, (void *)&s->controller, tick(s));
+        capture_rdma_open(s->w, f, (void *)&s->rdma[PARTY_HOST], (void *)&s->rdma[PARTY_CONTROLLER],
+                          tick(s));
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 f->qpn[p] = end_of(s, role, p).numbers.qpn;
                 f->next[p] = end_of(s, role, p).numbers.psn;

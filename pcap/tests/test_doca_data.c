@@ -143,10 +143,10 @@ static void test_parties(void **state)
         static const struct row row = { DOCA_IO_USER,
                                         .step = { { ASK, .user = 1 }, { ANSWER, .user = 2 } } };
         static const char *const where[WAYS] = {
-                "connection 3 (roce 10.0.0.1:0 > 10.0.0.2:0 QP 66 > 67, DOCA io_control of context "
+                "connection 3 (roce 10.0.1.1:0 > 10.0.1.2:0 QP 66 > 67, DOCA io_control of context "
                 "0)\n",
-                "connection 3 (roce 10.0.0.1:7000 > 10.0.0.2:41",
-                "connection 3 (iwarp 10.0.0.1:7000 > 10.0.0.2:41",
+                "connection 3 (roce 10.0.1.1:7000 > 10.0.1.2:41",
+                "connection 3 (iwarp 10.0.1.1:7000 > 10.0.1.2:41",
         };
 
         (void)state;
@@ -174,10 +174,10 @@ static void write_untied(enum way way, enum untied untied)
         begin(&s, DOCA_3_2, way);
         if (untied != NO_CHANNEL)
                 set_up(&s);
-        service = s.host;
+        service = s.rdma[PARTY_HOST];
         service.sin_port = htons(LISTENER);
         if (untied == OTHER_SERVICE)
-                service.sin_addr.s_addr = htonl(0x0a000003);
+                service.sin_addr.s_addr = htonl(0x0a000103);
         connect_to(&s, &s.pair[DOCA_IO_CONTROL],
                    COOKIE + DOCA_IO_CONTROL + (untied == OTHER_COOKIE), &service);
         send_bytes(&s, PARTY_HOST, junk, sizeof(junk));
@@ -309,7 +309,7 @@ static void test_ends(void **state)
 
                 begin(&s, DOCA_3_2, BY_CM);
                 set_up(&s);
-                service = s.host;
+                service = s.rdma[PARTY_HOST];
                 service.sin_port = htons(LISTENER);
                 connect_to(&s, &f, COOKIE, &service);
                 m.reason = consumer ? 28 : 10;

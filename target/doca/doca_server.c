@@ -11,7 +11,7 @@
 #include "doca_conn.h"
 #include "pdu/doca/wire/family.h"
 #include "pdu/io/log.h"
-#include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/io/verbs/verbs_record.h"
 #include "target/engine/engine.h"
 #include "target/engine/family.h"
 
@@ -89,18 +89,15 @@ static void name_ports(struct doca_server *s, const struct doca_options *o)
 }
 
 /* Without RDMA control messages are answered all the same. */
-static void open_rdma(struct doca_server *s, struct verbs_provider *verbs)
+static void open_rdma(struct doca_server *s)
 {
         char *why = s->shared.no_rdma;
 
-        if (!verbs)
-                verbs = verbs_rdma(why, sizeof(s->shared.no_rdma));
-        for (unsigned i = 0; verbs && i < s->engine.n_reactors; i++)
-                if (reactor_open_rdma(&s->engine.reactors[i], verbs) < 0)
-                        snprintf(why, sizeof(s->shared.no_rdma), "RDMA: %s", strerror(errno));
-        if (why[0] && !s->shared.quiet)
-                log_line(LOG_AS_WARNING, NULL, NULL,
-                         "%s: control messages are answered, and no connection can be made", why);
+        if (listen_open_rdma(&s->engine.listeners, why, sizeof(s->shared.no_rdma)) ||
+            s->shared.quiet)
+                return;
+        log_line(LOG_AS_WARNING, NULL, NULL,
+                 "%s: control messages are answered, and no connection can be made", why);
 }
 
 struct doca_server *doca_server_start(const struct doca_options *o, char *error, size_t size)
@@ -117,7 +114,7 @@ struct doca_server *doca_server_start(const struct doca_options *o, char *error,
              engine_start(&s->engine, &s->shared.base, o->reactors ? o->reactors : 1, BUFFERS,
                           o->verbs, error, size);
         if (ok)
-                open_rdma(s, o->verbs);
+                open_rdma(s);
         if (ok && listen_on(&s->engine.listeners, s->ports, s->n_ports, error, size)) {
                 listen_accept(&s->engine.listeners, s->n_ports);
                 return s;
@@ -177,10 +174,18 @@ static struct listen_place place(struct port *p)
         return (struct listen_place) { .traddr = p->traddr, .trsvcid = p->trsvcid };
 }
 
+/* Places are as they are: that of a connection is in its blob. */
+static struct verbs_provider *record_rdma(struct verbs_provider *of, struct capture_writer *w)
+{
+        return verbs_record_new(of, w, NULL);
+}
+
 const struct target_family doca_target_family = {
         .family = &doca_family,
         .place = place,
         .start_stream = doca_conn_start,
+        .record_rdma = record_rdma,
+        .record_end = verbs_record_free,
         .own_bytes = sizeof(struct doca_reactor),
         .own_init = doca_reactor_init,
         .command = &doca_command_line,

@@ -48,9 +48,10 @@ struct target_family {
                              const struct conn_peer *peer);
         void (*start_rdma)(struct reactor *r, struct port *port, const struct verbs_event *e,
                            const struct conn_peer *peer);
-        /* The rest of RDMA: NULL where no port is. There is no room for a connect request: says so, and takes ep. */
+        /* There is no room for a connect request: says so, and takes ep. NULL, both: no port is one of RDMA. */
         void (*reject_rdma)(struct service *s, struct verbs_ep *ep);
-        /* A provider of verbs that is `of`, and writes to w what goes over it; NULL: out of memory. */
+        /* A provider of verbs that is `of`, and writes to w what goes over it; NULL: out of memory. NULL, both: it has no
+         * RDMA at all, or cannot be recorded. */
         struct verbs_provider *(*record_rdma)(struct verbs_provider *of, struct capture_writer *w);
         void (*record_end)(struct verbs_provider *p);
 

@@ -111,24 +111,31 @@ static bool complain(const struct listen_place *at, const char *why, char *error
         return false;
 }
 
-/* A reactor that gets a connection has to have a context for it. */
-static bool open_everywhere(struct listener *l, char *error, size_t size)
+static bool open_everywhere(struct listeners *all)
 {
-        struct listeners *all = l->all;
-        char why[256] = "";
+        const struct service *s = all->service;
 
-        if (!all->verbs)
-                all->verbs = verbs_rdma(why, sizeof(why));
-        if (!all->verbs)
-                return complain(&l->place, why, error, size);
-        if (all->service->record && !all->recorder &&
-            !(all->recorder = family(l)->record_rdma(all->verbs, all->service->record)))
-                return complain(&l->place, strerror(ENOMEM), error, size);
+        errno = ENOMEM;
+        if (s->record && !all->recorder &&
+            !(all->recorder = s->family->record_rdma(all->verbs, s->record)))
+                return false;
         for (unsigned i = 0; i < all->n_reactors; i++)
                 if (reactor_open_rdma(&all->reactors[i],
                                       all->recorder ? all->recorder : all->verbs) < 0)
-                        return complain(&l->place, strerror(errno), error, size);
+                        return false;
         return true;
+}
+
+bool listen_open_rdma(struct listeners *all, char *why, size_t size)
+{
+        if (!all->verbs)
+                all->verbs = verbs_rdma(why, size);
+        if (!all->verbs)
+                return false;
+        if (open_everywhere(all))
+                return true;
+        snprintf(why, size, "%s", strerror(errno));
+        return false;
 }
 
 static const char *why_not(int problem)
@@ -141,9 +148,10 @@ static const char *why_not(int problem)
 static bool listen_rdma(struct listener *l, char *error, size_t size)
 {
         struct rdma_call call = { .listener = l };
+        char why[256] = "";
 
-        if (!open_everywhere(l, error, size))
-                return false;
+        if (!listen_open_rdma(l->all, why, sizeof(why)))
+                return complain(&l->place, why, error, size);
         l->rdma.traddr = l->place.traddr;
         l->rdma.trsvcid = l->place.trsvcid;
         l->rdma.request = on_request;

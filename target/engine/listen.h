@@ -23,6 +23,9 @@ struct listeners { /* zeroed; the owner sets service, reactors and verbs */
  * becomes the one that was free. false: error has one line that names the place. */
 bool listen_on(struct listeners *l, struct port *const *ports, unsigned n, char *error,
                size_t size);
+/* A context of RDMA for each reactor, recorded where the service is: before the first port or connection over it, again at
+ * will. false: why is one line. */
+bool listen_open_rdma(struct listeners *l, char *why, size_t size);
 /* From here on, on the ports of the last listen_on(), of which there were n. */
 void listen_accept(struct listeners *l, unsigned n);
 /* No longer on these. */

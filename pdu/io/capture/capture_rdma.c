@@ -17,7 +17,6 @@ enum {
         ICRC_LEN = 4,
         PSN_MASK = 0xffffff,
         MTU = 4096,
-        MTU_CODE = 5, /* of a REQ */
         MIGRATED = 0x40,
         ASK_ACK = 0x80,
         HOST_PORT = 49152, /* the first of those made up */
@@ -207,7 +206,7 @@ static uint32_t put_message(struct capture_writer *w, struct capture_rdma *f, en
         for (;;) {
                 enum place place;
 
-                run = len - at < MTU ? len - at : MTU;
+                run = len - at < f->mtu ? len - at : f->mtu;
                 place = place_of(at, run, len);
                 r.opcode = m->opcode[place];
                 r.extension_len = m->extended[place] ? extension : 0;
@@ -269,7 +268,7 @@ uint32_t capture_rdma_read(struct capture_writer *w, struct capture_rdma *f, enu
 {
         struct pieces none = { NULL, 0, 0 };
         struct roce r = packet_to(f, sender, READ_REQUEST, f->next[sender]);
-        uint32_t packets = len <= MTU ? 1 : (len - 1) / MTU + 1;
+        uint32_t packets = len <= f->mtu ? 1 : (len - 1) / f->mtu + 1;
 
         if (f->iwarp)
                 return iwarp_read(w, f, sender, addr, key, len, time_ns);
@@ -363,6 +362,16 @@ static void put_gid(uint8_t *p, const struct capture_end *e, bool mapped)
         memcpy(p + 12, e->addr, 4);
 }
 
+/* 256, 512 .. 4096 bytes. */
+static unsigned mtu_code(uint32_t mtu)
+{
+        unsigned code = 1;
+
+        while (code < 5 && 128u << (code + 1) <= mtu)
+                code++;
+        return code;
+}
+
 static void put_req(uint8_t *p, const struct capture_rdma *f, const struct capture_cm *m)
 {
         const struct capture_end *host = &f->tcp.end[PARTY_HOST],
@@ -377,7 +386,7 @@ static void put_req(uint8_t *p, const struct capture_rdma *f, const struct captu
         put24(p + 44, f->next[PARTY_CONTROLLER]);
         p[47] = 20 << 3 | 7; /* ... as does this side; 7 retries */
         put16(p + 48, 0xffff);
-        p[50] = MTU_CODE << 4 | 7; /* RNR retries: forever */
+        p[50] = (uint8_t)(mtu_code(f->mtu) << 4 | 7); /* RNR retries: forever */
         p[51] = 15 << 4;
         put16(p + 52, 0xffff); /* LIDs: permissive */
         put16(p + 54, 0xffff);
@@ -461,6 +470,7 @@ void capture_rdma_open(struct capture_writer *w, struct capture_rdma *f,
 
         f->next[PARTY_HOST] = f->next[PARTY_CONTROLLER] = 0;
         f->msn[PARTY_HOST] = f->msn[PARTY_CONTROLLER] = 0;
+        f->mtu = MTU;
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 f->qpn[p] = (FIRST_QPN + 2 * number + p) & PSN_MASK;
                 f->id[p] = 1 + 2 * number + p;

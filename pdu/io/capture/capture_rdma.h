@@ -4,7 +4,7 @@
  * management, right PSNs and invariant CRCs, or as an iWARP stream with MPA CRCs. Wireshark dissects
  * both, and NVMe in RoCEv2 alone. Queue pair numbers, PSNs, communication ids and where in the memory
  * of the requester the answer to a READ goes are made up; keys and addresses are the caller's. Who
- * knows qpn[] and the first PSNs, next[], may set them once it is open.
+ * knows qpn[], the first PSNs, next[], and the path MTU may set them once it is open, before the first packet.
  *
  * Sources: IBTA Architecture 1.4 chapters 9 and 12, annexes A11 (RDMA IP CM) and A17 (RoCEv2);
  * RFC 5040 (RDMAP), 5041 (DDP), 5044 and 6581 (MPA).
@@ -23,6 +23,7 @@ struct capture_rdma {
         uint32_t qpn[2], id[2];
         uint32_t next[2]; /* RoCEv2: PSN of the next request; iWARP: number of the next READ */
         uint32_t msn[2];  /* messages that this side has sent */
+        uint32_t mtu;     /* RoCEv2: bytes of data in a packet; 4096 unless it is set */
 };
 
 /* Begins it, with the ends as capture_flow_open() has them. */

@@ -16,8 +16,12 @@
 enum {
         BYTES = 1024,
         SEND_ONLY = 4,
+        WRITE_FIRST = 6,
+        WRITE_LAST = 8,
         WRITE_ONLY = 10,
         READ_REQUEST = 12,
+        ANSWER_FIRST = 13,
+        ANSWER_LAST = 15,
         ANSWER_ONLY = 16,
         ACK = 17,
         UD_SEND_ONLY = 0x64,              /* a message of connection management */
@@ -171,7 +175,8 @@ static void check_address(const struct capture_end *end, int family, const char 
 }
 
 /* The one who records is written as the controller. */
-static void check_capture(int family, const char *own_address, const char *peer_address)
+static void check_capture(const struct want *want, size_t wants, int family,
+                          const char *own_address, const char *peer_address)
 {
         pcap_t *in = pcap_open_offline(path, error);
         struct pcap_pkthdr *h;
@@ -181,15 +186,15 @@ static void check_capture(int family, const char *own_address, const char *peer_
 
         assert_non_null(in);
         for (; pcap_next_ex(in, &h, &bytes) == 1; n++) {
-                assert_true(n < COUNT(wanted));
+                assert_true(n < wants);
                 assert_int_equal(
                     packet_parse(packet_link(DLT_EN10MB), bytes, h->caplen, h->len, &p),
                     PACKET_UDP);
-                check_address(wanted[n].by_us ? &p.from : &p.to, family, own_address);
-                check_address(wanted[n].by_us ? &p.to : &p.from, family, peer_address);
-                check_packet(&p, &wanted[n]);
+                check_address(want[n].by_us ? &p.from : &p.to, family, own_address);
+                check_address(want[n].by_us ? &p.to : &p.from, family, peer_address);
+                check_packet(&p, &want[n]);
         }
-        assert_int_equal(n, COUNT(wanted));
+        assert_int_equal(n, wants);
         pcap_close(in);
         unlink(path);
         memcpy(path + strlen(path) - 6, "XXXXXX", 6);
@@ -199,14 +204,14 @@ static void packets_have_the_numbers_of_the_joined(void **state)
 {
         (void)state;
         exchange("10.0.0.7", "10.0.0.9");
-        check_capture(AF_INET, "10.0.0.7", "10.0.0.9");
+        check_capture(wanted, COUNT(wanted), AF_INET, "10.0.0.7", "10.0.0.9");
 }
 
 static void a_gid_that_is_no_ipv4_address_is_one_of_ipv6(void **state)
 {
         (void)state;
         exchange("fd00::7", "fd00::a:9");
-        check_capture(AF_INET6, "fd00::7", "fd00::a:9");
+        check_capture(wanted, COUNT(wanted), AF_INET6, "fd00::7", "fd00::a:9");
 }
 
 /* Who has told the numbers has told the addresses, too; the numbers of one address differ. */
@@ -215,7 +220,42 @@ static void two_ends_at_one_address_keep_it(void **state)
         (void)state;
         exchange("10.0.0.7", "10.0.0.7");
         assert_int_not_equal(ours.own.qpn, peer.own.qpn);
-        check_capture(AF_INET, "10.0.0.7", "10.0.0.7");
+        check_capture(wanted, COUNT(wanted), AF_INET, "10.0.0.7", "10.0.0.7");
+}
+
+/* Readers count PSNs by it. */
+static void the_smaller_mtu_counts(void **state)
+{
+        static const struct want pieces[] = {
+                { READ_REQUEST, true, false, 0 }, { ANSWER_FIRST, false, false, 0 },
+                { ANSWER_LAST, false, false, 1 }, { WRITE_FIRST, true, false, 2 },
+                { WRITE_LAST, true, false, 3 },   { ACK, false, false, 3 },
+        };
+        struct verbs_provider *v = verbs_memory_new(NULL), *recorder;
+        int fd = mkstemp(path);
+        struct capture_writer *w;
+        struct verbs_numbers slow;
+
+        (void)state;
+        assert_true(fd >= 0);
+        close(fd);
+        w = capture_writer_open(path, error, sizeof(error));
+        assert_non_null(w);
+        recorder = verbs_record_new(v, w, NULL);
+        begin(&ours, recorder, "10.0.0.7", 'o');
+        begin(&peer, v, "10.0.0.9", 'p');
+        slow = peer.own;
+        slow.mtu = 256;
+        assert_int_equal(verbs_join(ours.ep, &slow, &param), 0);
+        assert_int_equal(verbs_join(peer.ep, &ours.own, &param), 0);
+        run(&ours, &peer, VERBS_READ, 512);
+        run(&ours, &peer, VERBS_WRITE, 300);
+        finish(&ours);
+        finish(&peer);
+        verbs_record_free(recorder);
+        verbs_memory_free(v);
+        assert_int_equal(capture_writer_close(w), 0);
+        check_capture(pieces, COUNT(pieces), AF_INET, "10.0.0.7", "10.0.0.9");
 }
 
 /* --- by the connection manager ------------------------------------------------------------------ */
@@ -361,6 +401,7 @@ int main(void)
                 cmocka_unit_test(packets_have_the_numbers_of_the_joined),
                 cmocka_unit_test(a_gid_that_is_no_ipv4_address_is_one_of_ipv6),
                 cmocka_unit_test(two_ends_at_one_address_keep_it),
+                cmocka_unit_test(the_smaller_mtu_counts),
                 cmocka_unit_test(without_a_protocol_nothing_is_made_up),
                 cmocka_unit_test(what_cannot_be_joined_is_not_recorded),
         };

@@ -15,7 +15,7 @@
  *                    of the peer shows
  *   REQ, REP, RTU, REJ, DREQ, DREP: as the events of either end say
  *
- * A queue pair that is joined by numbers (verbs_join()) has its numbers and PSNs, and the addresses that
+ * A queue pair that is joined by numbers (verbs_join()) has its numbers, PSNs and MTU, and the addresses that
  * the GIDs are; its end is the "controller", so that nothing is made up of what it sends. Nothing shows
  * when it begins and when it ends.
  *

@@ -191,6 +191,7 @@ void record_flow_join(struct record_flow *f, const struct verbs_numbers *own,
                 f->rdma.qpn[p] = numbers[p]->qpn;
                 f->rdma.next[p] = numbers[p]->psn;
         }
+        f->rdma.mtu = own->mtu < peer->mtu ? own->mtu : peer->mtu;
         f->open = f->joined = true;
 }
 
