@@ -60,11 +60,8 @@ there_and_back() { # there_and_back [OPTION...]: 64 KiB
 seen() { # seen MESSAGE: how many
         awk -v message="$1" '$1 == message { print $2; exit }' "$work/count"
 }
-judged() { # judged NAME [OPTION...]: a capture of that has each I/O message and its data, and nothing wrong
+judge() { # judge NAME: a capture of that has each I/O message and its data, and nothing wrong
         local name=$1
-        shift
-        step "a capture: $name"
-        record "$name" there_and_back "$@"
         "$NVMFSPEC" pcap check "$out/$name.pcap" | tee "$work/check"
         grep -q ": 0 must and 0 should broken$" "$work/check"
         "$NVMFSPEC" pcap show --count "$out/$name.pcap" | tee "$work/count"
@@ -76,6 +73,13 @@ judged() { # judged NAME [OPTION...]: a capture of that has each I/O message and
         "$NVMFSPEC" pcap stat -o json "$out/$name.pcap" >"$work/stat"
         grep -q '"command":"write","io":true,"count":1,"errors":0,"h2c_bytes":65536,"c2h_bytes":0,' "$work/stat"
         grep -q '"command":"read","io":true,"count":1,"errors":0,"h2c_bytes":0,"c2h_bytes":65536,' "$work/stat"
+}
+judged() { # judged NAME [OPTION...]: on the wire
+        local name=$1
+        shift
+        step "a capture: $name"
+        record "$name" there_and_back "$@"
+        judge "$name"
 }
 flagged() { # flagged NAME [OPTION...]: a requester that breaks a rule of I/O messages is found by a capture
         local name=$1 code=0
@@ -101,6 +105,14 @@ if [ "$device" = rxe ]; then
         ours verify --cm --range 4M -i 2
 fi
 
+target_down
+step "what the target records itself"
+target_up --ns mem:16M --pcap "$out/target.pcap"
+there_and_back
+target_down
+judge target
+
+target_up --ns mem:16M
 step "a client that vanishes"
 timeout -s KILL 2 "$NVMFSPEC" host perf -t doca -a 10.0.0.2 --rw randrw --time 30 -i 2 || true
 ours verify --range 1M
