@@ -112,9 +112,7 @@ const struct option_row host_options[] = {
 
         { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_NSID, AT(nsid), .max = UINT32_MAX },
         { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_SLBA, AT(base.slba) },
-        { 0, "blocks", "N", "logical blocks, not 0's based (1; with a file: all of it)", OPTION_NUMBER, ARGS_BLOCKS, AT(blocks), .min = 1, .max = UINT32_MAX },
-        { 0, "file", "PATH", "file to write data to or read it from; -: standard output or input", OPTION_STRING, ARGS_FILE, AT(file) },
-        { 0, "pattern", "BYTE", "a byte to fill the blocks with, in place of a file", OPTION_NUMBER, ARGS_PATTERN, AT(pattern), .max = 255 },
+        { 0, "blocks", "N", "logical blocks, not 0's based (1; with a file: all of it)", OPTION_NUMBER, ARGS_BLOCKS, AT(base.blocks), .min = 1, .max = UINT32_MAX },
         { 0, "fua", NULL, "force unit access", OPTION_FLAG, ARGS_FUA, AT(fua) },
         { 0, "deac", NULL, "the blocks may be deallocated", OPTION_FLAG, ARGS_DEAC, AT(deac) },
         { 0, "idw", NULL, "integral dataset for write, in place of deallocate", OPTION_FLAG, ARGS_DSM, AT(idw) },
@@ -150,7 +148,8 @@ void args_defaults(void *args)
         a->timeout = HOST_TIMEOUT;
         a->maxr2t = 1;
         a->nsid = 1;
-        a->pattern = a->value = a->data_length = ARG_UNSET;
+        a->base.blocks = 0;
+        a->value = a->data_length = ARG_UNSET;
         a->select = "current";
         a->reconnect_delay = 10000;
         a->wait = 1000;

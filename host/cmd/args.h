@@ -14,22 +14,22 @@ enum arg_group {                      /* what a subcommand takes, beside the gro
                  ARGS_NSID = HOST_OWN << 2,
                  ARGS_SLBA = HOST_OWN << 3,
                  ARGS_BLOCKS = HOST_OWN << 4,
-                 ARGS_FILE = HOST_OWN << 5,
-                 ARGS_PATTERN = HOST_OWN << 6,
-                 ARGS_FUA = HOST_OWN << 7,
-                 ARGS_DEAC = HOST_OWN << 8,
-                 ARGS_DSM = HOST_OWN << 9,
-                 ARGS_LOG = HOST_OWN << 10,
-                 ARGS_GET_FEATURE = HOST_OWN << 11,
-                 ARGS_SET_FEATURE = HOST_OWN << 12,
-                 ARGS_DISCOVER = HOST_OWN << 13,
-                 ARGS_RAW = HOST_OWN << 14,
-                 /* The engine's: address, digests, alignment, timeout; and verify and perf. */
+                 ARGS_FUA = HOST_OWN << 5,
+                 ARGS_DEAC = HOST_OWN << 6,
+                 ARGS_DSM = HOST_OWN << 7,
+                 ARGS_LOG = HOST_OWN << 8,
+                 ARGS_GET_FEATURE = HOST_OWN << 9,
+                 ARGS_SET_FEATURE = HOST_OWN << 10,
+                 ARGS_DISCOVER = HOST_OWN << 11,
+                 ARGS_RAW = HOST_OWN << 12,
+                 /* The engine's: address, digests, alignment, timeout; verify and perf; files and patterns. */
                  ARGS_WHERE = HOST_WHERE,
                  ARGS_OUTPUT = HOST_OUTPUT,
                  ARGS_LOAD = HOST_LOAD,
                  ARGS_VERIFY = HOST_VERIFY,
                  ARGS_PERF = HOST_PERF,
+                 ARGS_FILE = HOST_FILE,
+                 ARGS_PATTERN = HOST_PATTERN,
 };
 
 struct args {
@@ -40,9 +40,7 @@ struct args {
         uint64_t io_queues, queue_size;          /* 0: not given */
         bool hdgst, ddgst, no_sqfc;
 
-        uint64_t nsid, blocks;
-        const char *file;
-        uint64_t pattern;
+        uint64_t nsid;
         bool fua, deac, idw, idr;
 
         uint64_t length, offset; /* get-log: bytes */

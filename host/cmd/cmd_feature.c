@@ -92,7 +92,7 @@ int check_feature(struct call *call, struct host_error *e)
 
 int check_set_feature(struct call *call, struct host_error *e)
 {
-        if (call->args->value == ARG_UNSET && !call->args->file)
+        if (call->args->value == ARG_UNSET && !call->args->base.file)
                 return host_fail(e, HOST_USAGE,
                                  "no value given: use --value N, or --file PATH "
                                  "for data");
@@ -177,7 +177,8 @@ int call_set_feature(struct call *call, struct host_error *e)
         uint32_t len = 0;
         union sqe sqe;
 
-        if (find_feature(call, &f, e) < 0 || (a->file && load(a->file, data, &len, e) < 0))
+        if (find_feature(call, &f, e) < 0 ||
+            (a->base.file && load(a->base.file, data, &len, e) < 0))
                 return -1;
         sqe = build_admin(NVME_SET_FEATURES, 0, f.fid | (a->save ? FEATURE_SAVE : 0u),
                           a->value == ARG_UNSET ? f.dw11 : (uint32_t)a->value);

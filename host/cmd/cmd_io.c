@@ -39,7 +39,7 @@ static int span_begin(struct span *s, struct call *call, bool data, struct host_
 {
         const struct args *a = call->args;
 
-        *s = (struct span) { .lba = a->base.slba, .left = a->blocks ? a->blocks : 1 };
+        *s = (struct span) { .lba = a->base.slba, .left = a->base.blocks ? a->base.blocks : 1 };
         if ((data ? call_blocks : call_namespace)(call, &s->ns, e) < 0)
                 return -1;
         s->control = (a->fua ? (uint32_t)RW_FUA : 0) | (a->deac ? (uint32_t)RW_DEAC : 0);
@@ -96,11 +96,11 @@ static FILE *open_output(const struct args *a, struct host_error *e)
 {
         FILE *f;
 
-        if (!a->file || strcmp(a->file, "-") == 0)
+        if (!a->base.file || strcmp(a->base.file, "-") == 0)
                 return stdout;
-        f = fopen(a->file, "we");
+        f = fopen(a->base.file, "we");
         if (!f)
-                host_error_set(e, HOST_USAGE, "%s: %s", a->file, strerror(errno));
+                host_error_set(e, HOST_USAGE, "%s: %s", a->base.file, strerror(errno));
         return f;
 }
 
@@ -158,7 +158,7 @@ int call_read(struct call *call, struct host_error *e)
                         show_read(&s, call->args, blocks, crc);
         }
         if (f != stdout && fclose(f) != 0 && result == 0)
-                result = host_fail(e, HOST_USAGE, "%s: %s", call->args->file, strerror(errno));
+                result = host_fail(e, HOST_USAGE, "%s: %s", call->args->base.file, strerror(errno));
         free(s.buf);
         return result;
 }
@@ -170,12 +170,12 @@ static int open_input(const struct args *a, struct host_error *e)
 {
         int fd;
 
-        if (!a->file && isatty(STDIN_FILENO))
+        if (!a->base.file && isatty(STDIN_FILENO))
                 return host_fail(e, HOST_USAGE, "no data given: use --file PATH or --pattern BYTE");
-        if (!a->file || strcmp(a->file, "-") == 0)
+        if (!a->base.file || strcmp(a->base.file, "-") == 0)
                 return STDIN_FILENO;
-        fd = open(a->file, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? host_fail(e, HOST_USAGE, "%s: %s", a->file, strerror(errno)) : fd;
+        fd = open(a->base.file, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? host_fail(e, HOST_USAGE, "%s: %s", a->base.file, strerror(errno)) : fd;
 }
 
 /* Whether fd can be read; the association is kept alive until it can. */
@@ -213,7 +213,7 @@ static int fill_chunk(struct span *s, struct call *call, int fd, struct host_err
         ssize_t got;
 
         if (fd < 0) {
-                memset(s->buf, (int)call->args->pattern, want);
+                memset(s->buf, (int)call->args->base.pattern, want);
                 return 1;
         }
         got = read_input(call->ctrl, fd, s->buf, want);
@@ -221,7 +221,7 @@ static int fill_chunk(struct span *s, struct call *call, int fd, struct host_err
                 return host_fail(e, HOST_USAGE, "input: %s", strerror(errno));
         if ((size_t)got == want)
                 return 1;
-        if (call->args->blocks)
+        if (call->args->base.blocks)
                 return host_fail(e, HOST_USAGE,
                                  "input ends %" PRIu64 " bytes before the last block",
                                  s->left * s->ns.block_size - (uint64_t)got);
@@ -236,7 +236,7 @@ static int send_data(struct span *s, struct call *call, uint8_t opc, int fd, str
 {
         int more = 1;
 
-        if (fd >= 0 && !call->args->blocks)
+        if (fd >= 0 && !call->args->base.blocks)
                 s->left = UINT64_MAX; /* as much as the input has */
         while (s->left > 0 && (more = fill_chunk(s, call, fd, e)) > 0)
                 if (span_step(s, call, opc, e) < 0)
@@ -248,13 +248,13 @@ static int send_data(struct span *s, struct call *call, uint8_t opc, int fd, str
 
 static int write_or_compare(struct call *call, uint8_t opc, struct host_error *e)
 {
-        bool patterned = call->args->pattern != ARG_UNSET;
+        bool patterned = call->args->base.pattern != HOST_NO_PATTERN;
         int fd = patterned ? -1 : open_input(call->args, e), result = -1;
         struct span s = { 0 };
 
         if (fd < 0 && !patterned)
                 return -1;
-        if (patterned && call->args->file)
+        if (patterned && call->args->base.file)
                 return host_fail(e, HOST_USAGE, "--file and --pattern exclude each other");
         if (span_begin(&s, call, true, e) == 0)
                 result = send_data(&s, call, opc, fd, e);
@@ -333,7 +333,8 @@ int call_dsm(struct call *call, struct host_error *e)
         const struct args *a = call->args;
         uint32_t how = (a->idr ? IDR : 0u) | (a->idw ? IDW : 0u);
         struct dsm_range ranges[RANGES_MAX] = {
-                { .blocks = le32(a->blocks ? (uint32_t)a->blocks : 1), .slba = le64(a->base.slba) }
+                { .blocks = le32(a->base.blocks ? (uint32_t)a->base.blocks : 1),
+                  .slba = le64(a->base.slba) }
         };
         unsigned count = call->count > 0 ? (unsigned)call->count : 1;
         union sqe sqe = build_admin(NVME_DSM, (uint32_t)a->nsid, count - 1, how ? how : AD);

@@ -8,21 +8,19 @@
 #include <string.h>
 
 #include "host/engine/show.h"
-#include "pdu/core/crc32c.h"
 #include "pdu/doca/wire/family.h"
 
 enum { /* groups of options */
        DOCA_BLOCKS = HOST_OWN,
-       DOCA_FILE = HOST_OWN << 1,
-       DOCA_PATTERN = HOST_OWN << 2,
-       DOCA_CONTEXTS = HOST_OWN << 3,
-       DOCA_RANGE = HOST_OWN << 4,
+       DOCA_CONTEXTS = HOST_OWN << 1,
+       DOCA_RANGE = HOST_OWN << 2,
 };
 enum { IO_BYTES = 128 << 10, DEPTH = 8 /* of read and write */ };
 
 struct call {
         const struct doca_args *args;
         struct doca_session session;
+        uint8_t buf[IO_BYTES]; /* of read and write */
 };
 typedef int call_fn(struct call *c, struct host_error *e);
 
@@ -35,24 +33,14 @@ static const struct subcommand {
         unsigned cores; /* where -i does not say; 0: nothing is started */
 } subcommands[] = {
         { { "query", "", "ask for the size of the storage", HOST_WHERE | HOST_OUTPUT }, call_query, 0 },
-        { { "read", "", "read blocks to a file or standard output", HOST_WHERE | HOST_OUTPUT | DOCA_RANGE | DOCA_BLOCKS | DOCA_FILE }, call_read, 1 },
-        { { "write", "", "write blocks from a file or a pattern", HOST_WHERE | DOCA_RANGE | DOCA_BLOCKS | DOCA_FILE | DOCA_PATTERN }, call_write, 1 },
+        { { "read", "", "read blocks to a file or standard output", HOST_WHERE | HOST_OUTPUT | DOCA_RANGE | DOCA_BLOCKS | HOST_FILE }, call_read, 1 },
+        { { "write", "", "write blocks from a file or a pattern", HOST_WHERE | DOCA_RANGE | DOCA_BLOCKS | HOST_FILE | HOST_PATTERN }, call_write, 1 },
         { { "verify", "", "write a pattern over many contexts and read it back; destroys data", HOST_WHERE | HOST_OUTPUT | HOST_LOAD | HOST_VERIFY | DOCA_CONTEXTS | DOCA_RANGE }, call_verify, 2 },
         { { "perf", "", "measure IOPS, bandwidth and latency; write loads destroy data", HOST_WHERE | HOST_OUTPUT | HOST_LOAD | HOST_PERF | DOCA_CONTEXTS }, call_perf, 1 },
 };
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 
 /* --- options ------------------------------------------------------------------------------------ */
-
-static bool take_pattern(void *args, const char *value, char *error, size_t size)
-{
-        struct doca_args *a = args;
-
-        a->patterned = option_number(value, &a->pattern) == 0 && a->pattern <= UINT8_MAX;
-        if (!a->patterned)
-                snprintf(error, size, "'%s' is not a number from 0 to 255", value);
-        return a->patterned;
-}
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
@@ -86,9 +74,7 @@ static const struct option_row options[] = {
         { 0, "violate", "RULE", "break this rule of services; repeatable", OPTION_CALL, HOST_WHERE, .call = take_violate },
         { 'i', "cores", "N", "contexts, each of two queue pairs (verify: 2; perf: 1)", OPTION_NUMBER, DOCA_CONTEXTS, AT(cores), .min = 1, .max = 64 },
         { 0, "slba", "LBA", "first block (0)", OPTION_NUMBER, DOCA_RANGE, AT(base.slba) },
-        { 0, "blocks", "N", "blocks (1)", OPTION_NUMBER, DOCA_BLOCKS, AT(blocks), .min = 1, .max = UINT32_MAX },
-        { 0, "file", "PATH", "file to write data to or read it from; -: standard output or input", OPTION_STRING, DOCA_FILE, AT(file) },
-        { 0, "pattern", "BYTE", "a byte to fill the blocks with, in place of a file", OPTION_CALL, DOCA_PATTERN, .call = take_pattern },
+        { 0, "blocks", "N", "blocks (1)", OPTION_NUMBER, DOCA_BLOCKS, AT(base.blocks), .min = 1, .max = UINT32_MAX },
         { 0 },
 };
 /* clang-format on */
@@ -100,7 +86,6 @@ static void defaults(void *args)
         a->trsvcid = "4421";
         a->dialect = "3.2";
         a->timeout = 5000;
-        a->blocks = 1;
         a->storage = 64 << 20;
 }
 
@@ -122,125 +107,44 @@ static int call_query(struct call *c, struct host_error *e)
         return 0;
 }
 
-/* A walk over --slba and --blocks in requests of a chunk each. */
-struct span {
-        uint64_t block, left;
-        uint8_t *buf;
-        uint32_t blocks, bytes; /* of the next request */
-};
-
-static int span_begin(struct span *s, struct call *c, struct host_error *e)
+static int transfer(void *user, bool write, uint64_t block, uint32_t blocks, struct host_error *e)
 {
-        const struct doca_session *d = &c->session;
-        uint64_t all = d->total_size / d->block_size;
+        struct call *c = user;
 
-        *s = (struct span) { .block = c->args->base.slba, .left = c->args->blocks };
-        if (s->block > all || s->left > all - s->block)
-                return host_fail(e, HOST_USAGE, "the storage has %llu blocks of %u bytes",
-                                 (unsigned long long)all, d->block_size);
-        s->buf = malloc(IO_BYTES);
-        return s->buf ? 0 : host_fail(e, HOST_BROKEN, "%s", strerror(ENOMEM));
+        return doca_transfer(&c->session, 0, write, block, blocks, c->buf, e);
 }
 
-static bool span_next(struct span *s, const struct call *c)
+/* False: e says why not. */
+static bool make_blocks(struct call *c, struct host_blocks *b, struct host_error *e)
 {
-        uint32_t most = IO_BYTES / c->session.block_size;
+        const struct doca_session *s = &c->session;
+        const struct host_args *a = &c->args->base;
+        uint64_t all = s->total_size / s->block_size;
 
-        s->blocks = s->left < most ? (uint32_t)s->left : most;
-        s->bytes = s->blocks * c->session.block_size;
-        return s->left > 0;
-}
-
-static int span_step(struct span *s, struct call *c, bool write, struct host_error *e)
-{
-        if (doca_transfer(&c->session, 0, write, s->block, s->blocks, s->buf, e) < 0)
-                return -1;
-        s->block += s->blocks;
-        s->left -= s->blocks;
-        return 0;
-}
-
-static void show_read(const struct call *c, uint32_t crc)
-{
-        struct json_object *o = show_object();
-        char hex[9];
-
-        snprintf(hex, sizeof(hex), "%08x", crc);
-        json_object_object_add(o, "slba", json_object_new_uint64(c->args->base.slba));
-        json_object_object_add(o, "blocks", json_object_new_uint64(c->args->blocks));
-        json_object_object_add(o, "block_size", json_object_new_int64(c->session.block_size));
-        json_object_object_add(o, "crc32c", json_object_new_string(hex));
-        show_json(o);
-}
-
-/* With -o json the object takes the place of data that would go to standard output. */
-static int read_to(struct call *c, FILE *f, struct host_error *e)
-{
-        struct span s;
-        uint32_t crc = 0;
-        int rc = span_begin(&s, c, e);
-
-        while (rc == 0 && span_next(&s, c)) {
-                uint32_t n = s.bytes;
-
-                rc = span_step(&s, c, false, e);
-                if (rc == 0)
-                        crc = crc32c_more(crc, s.buf, n);
-                if (rc == 0 && f && fwrite(s.buf, 1, n, f) != n)
-                        rc = host_fail(e, HOST_USAGE, "output: %s", strerror(errno));
-        }
-        free(s.buf);
-        if (rc == 0 && host_json(&c->args->base))
-                show_read(c, crc);
-        return rc;
+        *b = (struct host_blocks) { .block_size = s->block_size,
+                                    .max_blocks = IO_BYTES / s->block_size,
+                                    .buf = c->buf,
+                                    .transfer = transfer,
+                                    .user = c };
+        if (doca_within(a->slba, a->blocks, all))
+                return true;
+        host_error_set(e, HOST_USAGE, "the storage has %llu blocks of %u bytes",
+                       (unsigned long long)all, s->block_size);
+        return false;
 }
 
 static int call_read(struct call *c, struct host_error *e)
 {
-        const char *path = c->args->file;
-        bool named = path && strcmp(path, "-") != 0;
-        FILE *f = named ? fopen(path, "we") : stdout;
-        int rc;
+        struct host_blocks b;
 
-        if (!f)
-                return host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
-        rc = read_to(c, !named && host_json(&c->args->base) ? NULL : f, e);
-        if (named && fclose(f) != 0 && rc == 0)
-                rc = host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
-        return rc;
-}
-
-static int write_from(struct call *c, FILE *f, struct host_error *e)
-{
-        struct span s;
-        int rc = span_begin(&s, c, e);
-
-        while (rc == 0 && span_next(&s, c)) {
-                if (!f)
-                        memset(s.buf, (int)c->args->pattern, s.bytes);
-                if (f && fread(s.buf, 1, s.bytes, f) != s.bytes)
-                        rc = host_fail(e, HOST_USAGE, "the input ends before block %llu",
-                                       (unsigned long long)(s.block + s.blocks));
-                else
-                        rc = span_step(&s, c, true, e);
-        }
-        free(s.buf);
-        return rc;
+        return make_blocks(c, &b, e) ? host_read(&b, &c->args->base, e) : -1;
 }
 
 static int call_write(struct call *c, struct host_error *e)
 {
-        const char *path = c->args->file;
-        bool named = path && strcmp(path, "-") != 0;
-        FILE *f = c->args->patterned ? NULL : named ? fopen(path, "re") : stdin;
-        int rc;
+        struct host_blocks b;
 
-        if (!f && !c->args->patterned)
-                return host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
-        rc = write_from(c, f, e);
-        if (f && named)
-                fclose(f);
-        return rc;
+        return make_blocks(c, &b, e) ? host_write(&b, &c->args->base, e) : -1;
 }
 
 static int call_verify(struct call *c, struct host_error *e)
@@ -264,8 +168,8 @@ static int check(const struct subcommand *s, const struct doca_args *a, struct h
 {
         if (!a->traddr)
                 return host_fail(e, HOST_USAGE, "no address: use -a");
-        if (a->patterned && a->file)
-                return host_fail(e, HOST_USAGE, "--file and --pattern exclude each other");
+        if (host_write_check(&a->base, e) < 0)
+                return -1;
         if (s->run == call_perf && a->base.cpu && strpbrk(a->base.cpu, ",-"))
                 return host_fail(e, HOST_USAGE, "option --cpu: this load has one thread");
         return s->run == call_perf ? host_perf_check(&a->base, e) : 0;

@@ -8,9 +8,9 @@
 
 struct doca_args {
         struct host_args base; /* first */
-        const char *traddr, *trsvcid, *device, *dialect, *file;
-        bool reference, by_cm, patterned;
-        uint64_t cores, blocks, pattern, timeout, storage;
+        const char *traddr, *trsvcid, *device, *dialect;
+        bool reference, by_cm;
+        uint64_t cores, timeout, storage;
         struct rule_policy policy;
         struct verbs_provider *verbs; /* NULL: the machine's */
 };

@@ -18,6 +18,8 @@ static const struct option_row where[] = {
 };
 
 static const struct option_row how[] = {
+        { 0, "file", "PATH", "file to write data to or read it from; -: standard output or input", OPTION_STRING, HOST_FILE, AT(file) },
+        { 0, "pattern", "BYTE", "a byte to fill the blocks with, in place of a file", OPTION_NUMBER, HOST_PATTERN, AT(pattern), .max = 255 },
         { 0, "iodepth", "N", "commands outstanding per queue (32)", OPTION_NUMBER, HOST_LOAD, AT(iodepth), .min = 1, .max = 4096 },
         { 0, "range", "SIZE", "bytes of the namespace that are used", OPTION_SIZE, HOST_LOAD, AT(range), .min = 512 },
         { 0, "time", "SEC", "run time in seconds (perf: 10)", OPTION_SECONDS, HOST_LOAD, AT(time), .min = 1, .max = 864000000 },
@@ -39,6 +41,8 @@ static const struct option_row how[] = {
 
 static const struct host_args defaults = {
         .output = "text",
+        .blocks = 1,
+        .pattern = HOST_NO_PATTERN,
         .iodepth = 32,
         .seed = 1,
         .size = 128 * 1024,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `nvmfspec host SUBCOMMAND`, as far as it is the same for every family: finding the subcommand, its options, help and
- * exit code; and verify and perf, whose options and results are here. The rest is the family's.
+ * exit code; verify and perf, whose options and results are here; and read and write of blocks from and to a file. The rest
+ * is the family's.
  */
 #ifndef NVMF_HOST_COMMAND_H
 #define NVMF_HOST_COMMAND_H
@@ -16,14 +17,21 @@ enum host_group {                      /* of options: what a subcommand takes */
                   HOST_LOAD = 1 << 2, /* verify and perf */
                   HOST_VERIFY = 1 << 3,
                   HOST_PERF = 1 << 4,
-                  HOST_OWN = 1 << 5, /* this one and above: the family's own */
+                  HOST_FILE = 1 << 5,
+                  HOST_PATTERN = 1 << 6,
+                  HOST_OWN = 1 << 7, /* this one and above: the family's own */
 };
+
+enum { HOST_NO_PATTERN = 256 };
 
 struct host_args { /* what a family's arguments begin with */
         const char *transport, *output;
         bool verbose, help;
 
-        uint64_t slba; /* the first block that is used; a family may have an option for it */
+        uint64_t slba,
+            blocks; /* the first one that is used, and how many; a family may have options for these */
+        const char *file;                    /* NULL: none is named */
+        uint64_t pattern;                    /* a byte to fill blocks with, or HOST_NO_PATTERN */
         uint64_t iodepth, range, time, seed; /* time: ms */
         uint64_t size, passes;
         bool asked_for;
@@ -71,5 +79,22 @@ int host_parse(const struct host_family *f, uint32_t groups, int argc, char **ar
 int host_verify(struct load *l, const struct host_args *a, struct host_error *e);
 int host_perf(struct load *l, const struct host_args *a, struct host_error *e);
 int host_perf_check(const struct host_args *a, struct host_error *e);
+
+/* Blocks that are read or written one request at a time. */
+struct host_blocks {
+        uint32_t block_size, max_blocks; /* bytes; of one request */
+        uint8_t *buf;                    /* of max_blocks */
+        /* The first blocks of buf are read from there, or written. -1: e says why they were not. */
+        int (*transfer)(void *user, bool write, uint64_t block, uint32_t blocks,
+                        struct host_error *e);
+        /* More of them for a report: members of a JSON object. NULL: nothing. */
+        void (*show)(void *user, struct json_object *o);
+        void *user;
+};
+/* a->blocks of them from a->slba on: to a->file or standard output; from there or standard input, or a->pattern. */
+int host_read(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
+int host_write(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
+/* What can be told to be wrong before. */
+int host_write_check(const struct host_args *a, struct host_error *e);
 
 #endif

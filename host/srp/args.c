@@ -30,16 +30,6 @@ static bool take_initiator(void *args, const char *value, char *error, size_t si
         return take_id(((struct srp_args *)args)->initiator, value, error, size);
 }
 
-static bool take_pattern(void *args, const char *value, char *error, size_t size)
-{
-        struct srp_args *a = args;
-
-        a->patterned = option_number(value, &a->pattern) == 0 && a->pattern <= UINT8_MAX;
-        if (!a->patterned)
-                snprintf(error, size, "'%s' is not a number from 0 to 255", value);
-        return a->patterned;
-}
-
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
         return option_rule_of(&srp_rules, &((struct srp_args *)args)->policy.waived,
@@ -73,9 +63,7 @@ const struct option_row srp_host_options[] = {
         { 'i', "channels", "N", "channels (login, verify: 4; perf: 1)", OPTION_NUMBER, SRP_CHANNELS, AT(channels), .min = 1, .max = 64 },
         { 0, "lun", "N", "logical unit (0)", OPTION_NUMBER, SRP_LUN, AT(lun), .max = LUN_MAX },
         { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, SRP_SLBA, AT(base.slba) },
-        { 0, "blocks", "N", "logical blocks (1)", OPTION_NUMBER, SRP_BLOCKS, AT(blocks), .min = 1, .max = UINT32_MAX },
-        { 0, "file", "PATH", "file to write data to or read it from; -: standard output or input", OPTION_STRING, SRP_FILE, AT(file) },
-        { 0, "pattern", "BYTE", "a byte to fill the blocks with, in place of a file", OPTION_CALL, SRP_PATTERN, .call = take_pattern },
+        { 0, "blocks", "N", "logical blocks (1)", OPTION_NUMBER, SRP_BLOCKS, AT(base.blocks), .min = 1, .max = UINT32_MAX },
         { 0, "form", "FORM", "how data is described: direct, indirect, external (a table that the target has to read) or immediate (direct)", OPTION_CHOICE, SRP_FORM, AT(form), .choices = "direct|indirect|external|immediate" },
         { 0, "pieces", "N", "descriptors of a table (2)", OPTION_NUMBER, SRP_FORM, AT(pieces), .min = 1, .max = SRP_PIECES_MAX },
         { 0 },
@@ -92,7 +80,6 @@ void srp_args_defaults(void *args)
         be_put(a->initiator + 12, 4, (uint64_t)loop_wall_ns() >> 10 & UINT32_MAX);
         a->timeout = 30000;
         a->it_iu = IT_IU;
-        a->blocks = 1;
         a->form = "direct";
         a->trsvcid = "5555";
 }

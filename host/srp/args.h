@@ -9,19 +9,17 @@
 enum { /* groups of options */
        SRP_LUN = HOST_OWN,
        SRP_BLOCKS = HOST_OWN << 1,
-       SRP_FILE = HOST_OWN << 2,
-       SRP_PATTERN = HOST_OWN << 3,
-       SRP_FORM = HOST_OWN << 4,
-       SRP_CHANNELS = HOST_OWN << 5,
-       SRP_SLBA = HOST_OWN << 6,
+       SRP_FORM = HOST_OWN << 2,
+       SRP_CHANNELS = HOST_OWN << 3,
+       SRP_SLBA = HOST_OWN << 4,
 };
 
 struct srp_args {
         struct host_args base; /* first */
-        const char *traddr, *trsvcid, *form, *file;
+        const char *traddr, *trsvcid, *form;
         srp_port_id initiator, target;
-        uint64_t lun, channels, blocks, pattern, pieces, timeout, it_iu, reconnect;
-        bool no_immediate, patterned;
+        uint64_t lun, channels, pieces, timeout, it_iu, reconnect;
+        bool no_immediate;
         struct rule_policy policy;
         struct verbs_provider *verbs; /* NULL: the machine's */
 };

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nvmfspec host -t srp login, inquiry, luns, read, write, verify, perf, reset */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "args.h"
 #include "host/engine/show.h"
 #include "pdu/core/be.h"
-#include "pdu/core/crc32c.h"
 #include "pdu/srp/wire/family.h"
 
 enum { REPLY = 4096 };
@@ -21,6 +17,7 @@ struct call {
         struct srp_channels *all;
         struct srp_chan *chan; /* the first */
         struct srp_work work;  /* of those that need a disk */
+        uint8_t *buf;          /* of read and write */
 };
 typedef int call_fn(struct call *c, struct host_error *e);
 
@@ -38,8 +35,8 @@ static const struct subcommand {
         { { "login", "", "log in, show what was agreed on, and log out", COMMON | HOST_OUTPUT | SRP_CHANNELS }, call_login, 4, false },
         { { "inquiry", "", "show what a logical unit reports about itself", COMMON | HOST_OUTPUT | SRP_LUN }, call_inquiry, 1, false },
         { { "luns", "", "list the logical units, with their sizes", COMMON | HOST_OUTPUT }, call_luns, 1, false },
-        { { "read", "", "read logical blocks to a file or standard output", COMMON | HOST_OUTPUT | SRP_LUN | SRP_SLBA | SRP_BLOCKS | SRP_FILE | SRP_FORM }, call_read, 1, true },
-        { { "write", "", "write logical blocks from a file or a pattern", COMMON | SRP_LUN | SRP_SLBA | SRP_BLOCKS | SRP_FILE | SRP_PATTERN | SRP_FORM }, call_write, 1, true },
+        { { "read", "", "read logical blocks to a file or standard output", COMMON | HOST_OUTPUT | SRP_LUN | SRP_SLBA | SRP_BLOCKS | HOST_FILE | SRP_FORM }, call_read, 1, true },
+        { { "write", "", "write logical blocks from a file or a pattern", COMMON | SRP_LUN | SRP_SLBA | SRP_BLOCKS | HOST_FILE | HOST_PATTERN | SRP_FORM }, call_write, 1, true },
         { { "verify", "", "write a pattern over many channels and read it back; destroys data", COMMON | HOST_OUTPUT | HOST_LOAD | HOST_VERIFY | SRP_LUN | SRP_CHANNELS | SRP_FORM | SRP_SLBA }, call_verify, 4, true },
         { { "perf", "", "measure IOPS, bandwidth and latency; write loads destroy data", COMMON | HOST_OUTPUT | HOST_LOAD | HOST_PERF | SRP_LUN | SRP_CHANNELS | SRP_FORM }, call_perf, 1, true },
         { { "reset", "", "reset a logical unit", COMMON | SRP_LUN }, call_reset, 1, false },
@@ -182,130 +179,51 @@ static int call_reset(struct call *c, struct host_error *e)
 
 /* --- blocks ------------------------------------------------------------------------------------ */
 
-/* A walk over --slba and --blocks in commands of a chunk each. */
-struct span {
-        uint64_t block, left;
-        uint8_t *buf;           /* of max_blocks */
-        uint32_t blocks, bytes; /* of the next command */
-};
-
-static int span_begin(struct span *s, struct call *c, struct host_error *e)
+static int transfer(void *user, bool write, uint64_t block, uint32_t blocks, struct host_error *e)
 {
-        const struct srp_disk *d = &c->work.disk;
-
-        *s = (struct span) { .block = c->args->base.slba, .left = c->args->blocks };
-        s->buf = srp_alloc(c->chan, (size_t)d->max_blocks * d->block_size, e);
-        return s->buf ? 0 : -1;
-}
-
-static bool span_next(struct span *s, const struct call *c)
-{
-        const struct srp_disk *d = &c->work.disk;
-
-        s->blocks = s->left < d->max_blocks ? (uint32_t)s->left : d->max_blocks;
-        s->bytes = s->blocks * d->block_size;
-        return s->left > 0;
-}
-
-static int span_step(struct span *s, struct call *c, bool write, struct host_error *e)
-{
-        struct srp_request_out r = srp_rw(&c->work.disk, write, s->block, s->blocks, s->buf);
+        struct call *c = user;
+        struct srp_request_out r = srp_rw(&c->work.disk, write, block, blocks, c->buf);
         char what[80];
 
         r.form = c->work.form;
         r.pieces = c->work.pieces;
         snprintf(what, sizeof(what), "%s of %u blocks at LBA %" PRIu64,
-                 write ? "WRITE(16)" : "READ(16)", s->blocks, s->block);
-        if (srp_run_well(c->chan, &r, what, e) < 0)
-                return -1;
-        s->block += s->blocks;
-        s->left -= s->blocks;
-        return 0;
+                 write ? "WRITE(16)" : "READ(16)", blocks, block);
+        return srp_run_well(c->chan, &r, what, e);
 }
 
-static void show_read(const struct call *c, uint32_t crc)
+static void show_lun(void *user, struct json_object *o)
+{
+        put_number(o, "lun", ((const struct call *)user)->args->lun);
+}
+
+/* False: e says why not. */
+static bool make_blocks(struct call *c, struct host_blocks *b, struct host_error *e)
 {
         const struct srp_disk *d = &c->work.disk;
-        struct json_object *o = show_object();
-        char hex[9];
 
-        snprintf(hex, sizeof(hex), "%08x", crc);
-        put_number(o, "lun", c->args->lun);
-        put_number(o, "slba", c->args->base.slba);
-        put_number(o, "blocks", c->args->blocks);
-        json_object_object_add(o, "block_size", json_object_new_int64(d->block_size));
-        put_string(o, "crc32c", hex);
-        show_json(o);
-}
-
-/* With -o json the object takes the place of data that would go to standard output. */
-static int read_to(struct call *c, FILE *f, struct host_error *e)
-{
-        struct span s;
-        uint32_t crc = 0;
-
-        if (span_begin(&s, c, e) < 0)
-                return -1;
-        while (span_next(&s, c)) {
-                uint32_t n = s.bytes;
-
-                if (span_step(&s, c, false, e) < 0)
-                        return -1;
-                crc = crc32c_more(crc, s.buf, n);
-                if (f && fwrite(s.buf, 1, n, f) != n)
-                        return host_fail(e, HOST_USAGE, "output: %s", strerror(errno));
-        }
-        if (host_json(&c->args->base))
-                show_read(c, crc);
-        return 0;
+        c->buf = srp_alloc(c->chan, (size_t)d->max_blocks * d->block_size, e);
+        *b = (struct host_blocks) { .block_size = d->block_size,
+                                    .max_blocks = d->max_blocks,
+                                    .buf = c->buf,
+                                    .transfer = transfer,
+                                    .show = show_lun,
+                                    .user = c };
+        return c->buf;
 }
 
 static int call_read(struct call *c, struct host_error *e)
 {
-        const char *path = c->args->file;
-        bool named = path && strcmp(path, "-") != 0;
-        FILE *f = named ? fopen(path, "we") : stdout;
-        int rc;
+        struct host_blocks b;
 
-        if (!f)
-                return host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
-        rc = read_to(c, !named && host_json(&c->args->base) ? NULL : f, e);
-        if (named && fclose(f) != 0 && rc == 0)
-                rc = host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
-        return rc;
-}
-
-static int write_from(struct call *c, FILE *f, struct host_error *e)
-{
-        struct span s;
-
-        if (span_begin(&s, c, e) < 0)
-                return -1;
-        while (span_next(&s, c)) {
-                if (!f)
-                        memset(s.buf, (int)c->args->pattern, s.bytes);
-                else if (fread(s.buf, 1, s.bytes, f) != s.bytes)
-                        return host_fail(e, HOST_USAGE, "the input ends before block %" PRIu64,
-                                         s.block + s.blocks);
-                if (span_step(&s, c, true, e) < 0)
-                        return -1;
-        }
-        return 0;
+        return make_blocks(c, &b, e) ? host_read(&b, &c->args->base, e) : -1;
 }
 
 static int call_write(struct call *c, struct host_error *e)
 {
-        const char *path = c->args->file;
-        bool named = path && strcmp(path, "-") != 0;
-        FILE *f = c->args->patterned ? NULL : named ? fopen(path, "re") : stdin;
-        int rc;
+        struct host_blocks b;
 
-        if (!f && !c->args->patterned)
-                return host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
-        rc = write_from(c, f, e);
-        if (f && named)
-                fclose(f);
-        return rc;
+        return make_blocks(c, &b, e) ? host_write(&b, &c->args->base, e) : -1;
 }
 
 static int call_verify(struct call *c, struct host_error *e)
@@ -336,8 +254,8 @@ static int run_on(const struct subcommand *s, struct call *c, struct host_error 
 
 static int check(const struct subcommand *s, const struct srp_args *a, struct host_error *e)
 {
-        if (a->patterned && a->file)
-                return host_fail(e, HOST_USAGE, "--file and --pattern exclude each other");
+        if (host_write_check(&a->base, e) < 0)
+                return -1;
         return s->run == call_perf ? host_perf_check(&a->base, e) : 0;
 }
 
