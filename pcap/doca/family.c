@@ -92,18 +92,25 @@ static void close_queue(struct doca_reader *r, struct trace_conn *conn)
 /* --- connections by the connection manager ------------------------------------------------------ */
 
 /* A request for one, on the control channel. */
-static void take_asked(struct doca_client *c, const struct trace_pdu *p)
+static void take_asked(struct doca_reader *r, struct doca_client *c, const struct trace_pdu *p)
 {
-        struct doca_asked *a = &c->asked[c->asked_n % DOCA_CAPTURE_ASKED];
+        struct doca_asked *a;
         struct doca_end end;
 
-        if (!doca_end_read(p->m.data, &end) || !end.by_cm)
+        if (!doca_end_read(p->m.data, &end) || !end.by_cm || c->asked_n == DOCA_CAPTURE_ASKED)
                 return;
-        *a = (struct doca_asked) { .cookie = end.cookie,
+        a = malloc(sizeof(*a));
+        if (!a) {
+                r->no_memory = true;
+                return;
+        }
+        *a = (struct doca_asked) { .next = c->asked,
+                                   .cookie = end.cookie,
                                    .context =
                                        p->dialect->has_context ? p->m.context : c->control.made / 2,
                                    .role = p->m.role,
                                    .service = doca_address(end.numbers.gid) };
+        c->asked = a;
         c->asked_n++;
 }
 
@@ -116,15 +123,11 @@ static bool same_address(const struct capture_end *a, const struct capture_end *
 static const struct doca_asked *find_asked(const struct doca_client *c, uint64_t cookie,
                                            const struct capture_end *service)
 {
-        unsigned n = c->asked_n < DOCA_CAPTURE_ASKED ? c->asked_n : DOCA_CAPTURE_ASKED;
+        const struct doca_asked *a = c->asked;
 
-        for (unsigned i = 1; i <= n; i++) {
-                const struct doca_asked *a = &c->asked[(c->asked_n - i) % DOCA_CAPTURE_ASKED];
-
-                if (a->cookie == cookie && same_address(&a->service, service))
-                        return a;
-        }
-        return NULL;
+        while (a && (a->cookie != cookie || !same_address(&a->service, service)))
+                a = a->next;
+        return a;
 }
 
 /* A connect request of the target. */
@@ -281,7 +284,7 @@ static void queue_event(struct doca_reader *r, struct doca_queue *q, struct doca
 
 /* --- the control channel ------------------------------------------------------------------------ */
 
-static void take_message(struct doca_client *c, struct doca_record *rec)
+static void take_message(struct doca_reader *r, struct doca_client *c, struct doca_record *rec)
 {
         const struct trace_pdu *p = rec->e->pdu;
 
@@ -293,20 +296,20 @@ static void take_message(struct doca_client *c, struct doca_record *rec)
         if (p->m.kind == DOCA_INIT)
                 c->has_memory = doca_memory_read(p->m.data, &c->memory);
         if (p->m.kind == DOCA_CREATE)
-                take_asked(c, p);
+                take_asked(r, c, p);
         if (p->m.kind == DOCA_CREATE_RSP) {
                 c->context = p->dialect->has_context ? p->m.context : (c->control.made - 1) / 2;
                 c->role = p->m.role;
         }
 }
 
-static void client_event(struct doca_client *c, struct doca_record *rec)
+static void client_event(struct doca_reader *r, struct doca_client *c, struct doca_record *rec)
 {
         enum trace_kind kind = rec->e->kind;
 
         rec->client = c;
         if (kind == TRACE_PDU || kind == TRACE_FAULT)
-                take_message(c, rec);
+                take_message(r, c, rec);
         else if (kind == TRACE_GAP)
                 doca_control_miss(&c->control);
 }
@@ -371,7 +374,7 @@ static void reader_event(void *reader, const struct trace_event *e)
         if (!conn->user)
                 return;
         if (is_control(conn))
-                client_event(conn->user, &rec);
+                client_event(r, conn->user, &rec);
         else
                 queue_event(r, conn->user, &rec);
         weigh(r, &rec);
@@ -391,6 +394,16 @@ static void *reader_open(const struct trace_reading *how)
         return r;
 }
 
+static void drop_asked(struct doca_client *c)
+{
+        while (c->asked) {
+                struct doca_asked *a = c->asked;
+
+                c->asked = a->next;
+                free(a);
+        }
+}
+
 static bool reader_close(void *reader)
 {
         struct doca_reader *r = reader;
@@ -400,6 +413,7 @@ static bool reader_close(void *reader)
                 struct doca_client *c = r->clients;
 
                 r->clients = c->next;
+                drop_asked(c);
                 free(c);
         }
         while (r->queues) {

@@ -30,10 +30,11 @@ struct doca_command {
 
 /* A connection by the connection manager, which the target makes once it is asked to. */
 struct doca_asked {
+        struct doca_asked *next; /* an earlier one */
         uint64_t cookie, context, role;
         struct capture_end service; /* the address of its listener; no port */
 };
-enum { DOCA_CAPTURE_ASKED = DOCA_ROLES * DOCA_CORES_MAX }; /* of a client; of more, the last ones */
+enum { DOCA_CAPTURE_ASKED = DOCA_ROLES * DOCA_CORES_MAX }; /* of a client; more are not followed */
 
 struct doca_client { /* a control channel */
         struct doca_client *next;
@@ -41,16 +42,15 @@ struct doca_client { /* a control channel */
         const struct doca_dialect *dialect;
         struct doca_control control;
         struct doca_memory memory;
-        bool has_memory;        /* it is known */
-        uint64_t context, role; /* of the connection that was answered last */
-        struct doca_asked asked[DOCA_CAPTURE_ASKED];
-        unsigned asked_n; /* ever: at this, modulo, is the oldest one's place */
+        bool has_memory;          /* it is known */
+        uint64_t context, role;   /* of the connection that was answered last */
+        struct doca_asked *asked; /* the latest one */
+        unsigned asked_n;
 };
 
 struct doca_queue { /* an RDMA connection: by numbers, or by the connection manager */
         struct doca_queue *next;
-        struct doca_client
-            *client; /* NULL: nothing that was seen asks for it; nor are these known: */
+        struct doca_client *client; /* NULL: it is not known whose it is, nor what: */
         uint64_t context, role;
         struct doca_flow flow; /* io_control */
         struct doca_command command[DOCA_CAPTURE_COMMANDS];
