@@ -137,14 +137,14 @@ static int call_read(struct call *c, struct host_error *e)
 {
         struct host_blocks b;
 
-        return make_blocks(c, &b, e) ? host_read(&b, &c->args->base, e) : -1;
+        return make_blocks(c, &b, e) ? host_blocks_read(&b, &c->args->base, e) : -1;
 }
 
 static int call_write(struct call *c, struct host_error *e)
 {
         struct host_blocks b;
 
-        return make_blocks(c, &b, e) ? host_write(&b, &c->args->base, e) : -1;
+        return make_blocks(c, &b, e) ? host_blocks_write(&b, &c->args->base, e) : -1;
 }
 
 static int call_verify(struct call *c, struct host_error *e)
@@ -168,7 +168,7 @@ static int check(const struct subcommand *s, const struct doca_args *a, struct h
 {
         if (!a->traddr)
                 return host_fail(e, HOST_USAGE, "no address: use -a");
-        if (host_write_check(&a->base, e) < 0)
+        if (host_blocks_check(&a->base, e) < 0)
                 return -1;
         if (s->run == call_perf && a->base.cpu && strpbrk(a->base.cpu, ",-"))
                 return host_fail(e, HOST_USAGE, "option --cpu: this load has one thread");

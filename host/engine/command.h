@@ -92,9 +92,9 @@ struct host_blocks {
         void *user;
 };
 /* a->blocks of them from a->slba on: to a->file or standard output; from there or standard input, or a->pattern. */
-int host_read(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
-int host_write(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
+int host_blocks_read(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
+int host_blocks_write(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
 /* What can be told to be wrong before. */
-int host_write_check(const struct host_args *a, struct host_error *e);
+int host_blocks_check(const struct host_args *a, struct host_error *e);
 
 #endif

@@ -87,7 +87,7 @@ static bool is_named(const struct host_args *a)
 }
 
 /* With -o json the object takes the place of data that would go to standard output. */
-int host_read(const struct host_blocks *b, const struct host_args *a, struct host_error *e)
+int host_blocks_read(const struct host_blocks *b, const struct host_args *a, struct host_error *e)
 {
         bool named = is_named(a);
         FILE *f = named ? fopen(a->file, "we") : stdout;
@@ -123,14 +123,14 @@ static int write_from(const struct host_blocks *b, const struct host_args *a, FI
         return 0;
 }
 
-int host_write_check(const struct host_args *a, struct host_error *e)
+int host_blocks_check(const struct host_args *a, struct host_error *e)
 {
         return a->file && a->pattern != HOST_NO_PATTERN
                    ? host_fail(e, HOST_USAGE, "--file and --pattern exclude each other")
                    : 0;
 }
 
-int host_write(const struct host_blocks *b, const struct host_args *a, struct host_error *e)
+int host_blocks_write(const struct host_blocks *b, const struct host_args *a, struct host_error *e)
 {
         bool patterned = a->pattern != HOST_NO_PATTERN, named = !patterned && is_named(a);
         FILE *f = patterned ? NULL : named ? fopen(a->file, "re") : stdin;

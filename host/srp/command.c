@@ -216,14 +216,14 @@ static int call_read(struct call *c, struct host_error *e)
 {
         struct host_blocks b;
 
-        return make_blocks(c, &b, e) ? host_read(&b, &c->args->base, e) : -1;
+        return make_blocks(c, &b, e) ? host_blocks_read(&b, &c->args->base, e) : -1;
 }
 
 static int call_write(struct call *c, struct host_error *e)
 {
         struct host_blocks b;
 
-        return make_blocks(c, &b, e) ? host_write(&b, &c->args->base, e) : -1;
+        return make_blocks(c, &b, e) ? host_blocks_write(&b, &c->args->base, e) : -1;
 }
 
 static int call_verify(struct call *c, struct host_error *e)
@@ -254,7 +254,7 @@ static int run_on(const struct subcommand *s, struct call *c, struct host_error 
 
 static int check(const struct subcommand *s, const struct srp_args *a, struct host_error *e)
 {
-        if (host_write_check(&a->base, e) < 0)
+        if (host_blocks_check(&a->base, e) < 0)
                 return -1;
         return s->run == call_perf ? host_perf_check(&a->base, e) : 0;
 }

@@ -106,7 +106,7 @@ static void blocks_are_read_to_a_file(void **state)
         struct host_error e = { 0 };
 
         (void)state;
-        assert_int_equal(host_read(&all, &a, &e), 0);
+        assert_int_equal(host_blocks_read(&all, &a, &e), 0);
         assert_int_equal(file_has(back, sizeof(back)), 20 * BLOCK);
         assert_memory_equal(back, store + 3 * BLOCK, 20 * BLOCK);
         assert_int_equal(requests, 3); /* 8, 8 and 4 */
@@ -123,7 +123,7 @@ static void blocks_are_written_from_a_file(void **state)
         memcpy(before, store, sizeof(store));
         memset(data, 0x5a, sizeof(data));
         put_file(data, sizeof(data));
-        assert_int_equal(host_write(&all, &a, &e), 0);
+        assert_int_equal(host_blocks_write(&all, &a, &e), 0);
         assert_memory_equal(store + 50 * BLOCK, data, sizeof(data));
         assert_memory_equal(store, before, 50 * BLOCK);
         assert_memory_equal(store + 70 * BLOCK, before + 70 * BLOCK, 30 * BLOCK);
@@ -138,8 +138,8 @@ static void or_are_filled_with_a_byte(void **state)
         (void)state;
         a.file = NULL;
         a.pattern = 0;
-        assert_int_equal(host_write_check(&a, &e), 0);
-        assert_int_equal(host_write(&all, &a, &e), 0);
+        assert_int_equal(host_blocks_check(&a, &e), 0);
+        assert_int_equal(host_blocks_write(&all, &a, &e), 0);
         for (size_t i = BLOCK; i < 10 * BLOCK; i++)
                 assert_int_equal(store[i], 0);
         assert_int_equal(store[10 * BLOCK + 1], (uint8_t)((10 * BLOCK + 1) ^ 10 * BLOCK >> 8));
@@ -152,7 +152,7 @@ static void a_short_input_is_told(void **state)
 
         (void)state;
         put_file(store, 10 * BLOCK + 1);
-        assert_int_equal(host_write(&all, &a, &e), -1);
+        assert_int_equal(host_blocks_write(&all, &a, &e), -1);
         assert_int_equal(e.kind, HOST_USAGE);
         assert_string_equal(e.line, "the input ends before block 16");
         assert_int_equal(requests, 1);
@@ -165,20 +165,20 @@ static void what_fails_ends_it(void **state)
         struct host_blocks none = all;
 
         (void)state;
-        assert_int_equal(host_read(&all, &a, &e), -1);
+        assert_int_equal(host_blocks_read(&all, &a, &e), -1);
         assert_string_equal(e.line, "beyond the end");
         assert_int_equal(requests, 2);
         a.file = "/nowhere/at/all";
-        assert_int_equal(host_read(&all, &a, &e), -1);
+        assert_int_equal(host_blocks_read(&all, &a, &e), -1);
         assert_int_equal(e.kind, HOST_USAGE);
-        assert_int_equal(host_write(&all, &a, &e), -1);
+        assert_int_equal(host_blocks_write(&all, &a, &e), -1);
         assert_int_equal(e.kind, HOST_USAGE);
         assert_int_equal(requests, 2);
         none.max_blocks = 0;
         a.file = path;
-        assert_int_equal(host_read(&none, &a, &e), -1);
+        assert_int_equal(host_blocks_read(&none, &a, &e), -1);
         assert_string_equal(e.line, "blocks of 512 bytes are longer than a request");
-        assert_int_equal(host_write(&none, &a, &e), -1);
+        assert_int_equal(host_blocks_write(&none, &a, &e), -1);
         assert_int_equal(requests, 2);
 }
 
@@ -188,9 +188,9 @@ static void a_file_and_a_pattern_exclude_each_other(void **state)
         struct host_error e = { 0 };
 
         (void)state;
-        assert_int_equal(host_write_check(&a, &e), 0);
+        assert_int_equal(host_blocks_check(&a, &e), 0);
         a.pattern = 7;
-        assert_int_equal(host_write_check(&a, &e), -1);
+        assert_int_equal(host_blocks_check(&a, &e), -1);
         assert_int_equal(e.kind, HOST_USAGE);
 }
 
@@ -210,7 +210,7 @@ static void json_is_said_of_what_was_read(void **state)
         a.file = "-";
         fflush(stdout);
         dup2(fileno(f), 1);
-        rc = host_read(&all, &a, &e);
+        rc = host_blocks_read(&all, &a, &e);
         fflush(stdout);
         dup2(saved, 1);
         close(saved);
