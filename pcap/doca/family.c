@@ -91,13 +91,14 @@ static void close_queue(struct doca_reader *r, struct trace_conn *conn)
 
 /* --- connections by the connection manager ------------------------------------------------------ */
 
-/* A request for one, on the control channel. */
+/* A request for one, on the control channel. Where none names its context, it is counted. */
 static void take_asked(struct doca_reader *r, struct doca_client *c, const struct trace_pdu *p)
 {
         struct doca_asked *a;
         struct doca_end end;
 
-        if (!doca_end_read(p->m.data, &end) || !end.by_cm || c->asked_n == DOCA_CAPTURE_ASKED)
+        if (!doca_end_read(p->m.data, &end) || !end.by_cm || c->asked_n == DOCA_CAPTURE_ASKED ||
+            (c->control.missing && !p->dialect->has_context))
                 return;
         a = malloc(sizeof(*a));
         if (!a) {

@@ -114,6 +114,7 @@ static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn 
 {
         struct trace_flow *f = calloc(1, sizeof(*f));
 
+        (void)t;
         if (!f)
                 return NULL;
         f->pub.transport = TRACE_IWARP;
@@ -123,9 +124,7 @@ static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn 
                 f->pub.whole_until[p] = UINT64_MAX;
                 f->dir[p].lost = !begun;
         }
-        f->pub.untold = true;
-        if (!begun)
-                trace_open(t, &f->pub);
+        f->pub.untold = true; /* until something says whose it is, or there is no hope of that */
         return f;
 }
 
@@ -621,7 +620,8 @@ static size_t search(struct tracer *t, struct trace_flow *f, enum party sender, 
         d->lost = false;
         d->started = !starts;
         e.gap.bytes = d->skipped;
-        trace_emit(t, &e);
+        if (!starts || d->skipped > 0) /* else the start-up frame tells it, and more */
+                trace_emit(t, &e);
         return i;
 }
 

@@ -457,10 +457,12 @@ static const struct trace_family bell = { .family = &family,
 enum { ACTIVE_PORT = 40000, PASSIVE_PORT = 5000, READ_LEN = 16 };
 
 struct bell_way {
-        bool iwarp, accepted;
+        bool iwarp;
+        bool accepted;     /* RoCE: the acceptance was caught */
+        bool no_handshake; /* iWARP: that of TCP was not */
 };
 
-/* Over RoCE `accepted` tells whether the acceptance was caught. Returns the frame of the last that the active side said. */
+/* Returns the frame of the last that the active side said. */
 static uint64_t write_bell(const struct bell_way *way)
 {
         struct sockaddr_in active = { .sin_family = AF_INET, .sin_port = htons(ACTIVE_PORT) };
@@ -468,7 +470,7 @@ static uint64_t write_bell(const struct bell_way *way)
         struct capture_cm request = { .kind = CAPTURE_REQUEST, .data = "bell", .len = 4 };
         struct iovec said = { (void *)(uintptr_t) "ding", 4 };
         struct iovec data = { (void *)(uintptr_t) "bytes of a READ.", READ_LEN };
-        struct capture_rdma f = { .iwarp = way->iwarp };
+        struct capture_rdma f = { .iwarp = way->iwarp, .tcp.midstream = way->no_handshake };
         char err[200];
         struct capture_writer *w = capture_writer_open(path, err, sizeof(err));
         uint32_t read;
@@ -533,12 +535,17 @@ static void on_bell(void *user, const struct trace_event *e)
 static void a_controller_may_ask(void **state)
 {
         static const struct trace_family *const beside[] = { &bell, NULL };
-        static const struct bell_way ways[] = { { false, true }, { false, false }, { true, true } };
+        static const struct bell_way ways[] = {
+                { .accepted = true },
+                { .accepted = false },
+                { .iwarp = true, .accepted = true },
+                { .iwarp = true, .accepted = true, .no_handshake = true }
+        };
         const struct trace_options options = { .beside = beside };
         char err[200];
 
         (void)state;
-        for (unsigned i = 0; i < 3; i++) {
+        for (unsigned i = 0; i < 4; i++) {
                 struct rung r = { .way = &ways[i] };
                 const unsigned *door = r.seen[PARTY_CONTROLLER], *caller = r.seen[PARTY_HOST];
                 uint64_t last = write_bell(&ways[i]);

@@ -134,7 +134,7 @@ static void judge_request(const struct doca_control *c, const struct doca_msg *m
 
 static void take_request(struct doca_control *c, const struct doca_msg *m, struct rule_set *found)
 {
-        if (c->requests > 0)
+        if (c->requests > 0 && !c->missing) /* else responses may be what is missing */
                 rule_add(found, DOCA_ONE);
         else
                 judge_request(c, m, found);

@@ -36,15 +36,6 @@ void doca_flow_miss(struct doca_flow *f)
         f->count = 0;
 }
 
-/* The oldest request with that user data; NULL: none. */
-static const struct doca_io *find(const struct doca_flow *f, uint64_t user_data)
-{
-        for (unsigned i = 0; i < f->count; i++)
-                if (f->request[i].user_data == user_data)
-                        return &f->request[i];
-        return NULL;
-}
-
 static void take_request(struct doca_flow *f, const struct doca_io *io, struct rule_set *found)
 {
         if (f->limit > 0 && !f->missing && f->count >= f->limit)
@@ -61,9 +52,28 @@ static bool echoes(const struct doca_io *request, const struct doca_io *io)
                io->storage == request->storage && io->correlation_id == request->correlation_id;
 }
 
+/* Of requests with that user data the one that it echoes, else the oldest. NULL: there is none, or, where the results of some
+ * may be missing, nobody knows which. */
+static const struct doca_io *find(const struct doca_flow *f, const struct doca_io *io)
+{
+        const struct doca_io *oldest = NULL;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < f->count; i++) {
+                const struct doca_io *request = &f->request[i];
+
+                if (request->user_data != io->user_data)
+                        continue;
+                if (echoes(request, io))
+                        return request;
+                oldest = n++ == 0 ? request : oldest;
+        }
+        return f->missing && n > 1 ? NULL : oldest;
+}
+
 static void take_result(struct doca_flow *f, const struct doca_io *io, struct rule_set *found)
 {
-        const struct doca_io *request = find(f, io->user_data);
+        const struct doca_io *request = find(f, io);
         size_t i = request ? (size_t)(request - f->request) : 0;
 
         if (!request) {

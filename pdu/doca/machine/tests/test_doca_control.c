@@ -331,8 +331,10 @@ static void test_missing(void **state)
         doca_control_miss(&c);
         found = answer(&c, (struct doca_msg) { .kind = DOCA_STOP_RSP, .message_id = 99 });
         assert_true(rule_set_empty(&found));
-        found = ask(&c, request_of(DOCA_SHUTDOWN));
-        assert_true(rule_set_empty(&found));
+        for (unsigned i = 0; i < 2 * DOCA_OUTSTANDING; i++) { /* their responses may be missing */
+                found = ask(&c, request_of(DOCA_SHUTDOWN));
+                assert_true(rule_set_empty(&found));
+        }
 }
 
 int main(void)

@@ -132,6 +132,50 @@ static void test_echo(void **state)
         assert_only(&found, DOCA_IO_ECHO);
 }
 
+/* User data is the service's: the same may stand for two requests, which end in any order. */
+static void test_same_user_data(void **state)
+{
+        const struct doca_dialect *d = doca_dialect(DOCA_3_2);
+        struct doca_io io[2] = { request(d, 1, 0, 512, 512), request(d, 1, 0, 1024, 512) };
+        struct rule_set found;
+
+        (void)state;
+        doca_flow_init(&flow, d, &bounds, 2);
+        for (unsigned i = 0; i < 2; i++) {
+                say(d, PARTY_HOST, io[i]);
+                io[i].type = DOCA_IO_RESULT;
+        }
+        found = say(d, PARTY_CONTROLLER, io[1]);
+        assert_only(&found, DOCA_RULE_NONE);
+        found = say(d, PARTY_CONTROLLER, io[0]);
+        assert_only(&found, DOCA_RULE_NONE);
+        assert_int_equal(flow.count, 0);
+}
+
+/* Requests that came before a gap may be told of after it: their results are what is missing. */
+static void test_missing_results(void **state)
+{
+        const struct doca_dialect *d = doca_dialect(DOCA_3_2);
+        struct doca_io old = request(d, 1, 0, 512, 512), io = request(d, 1, 0, 1024, 512);
+        struct rule_set found;
+
+        (void)state;
+        doca_flow_init(&flow, d, &bounds, 2);
+        doca_flow_miss(&flow);
+        say(d, PARTY_HOST, old);
+        say(d, PARTY_HOST, io);
+        io.type = DOCA_IO_RESULT;
+        found = say(d, PARTY_CONTROLLER, io);
+        assert_only(&found, DOCA_RULE_NONE);
+        say(d, PARTY_HOST, request(d, 1, 0, 2048, 512));
+        found = say(d, PARTY_CONTROLLER, io); /* of neither: one may have been lost */
+        assert_only(&found, DOCA_RULE_NONE);
+        doca_flow_miss(&flow);
+        say(d, PARTY_HOST, old);
+        found = say(d, PARTY_CONTROLLER, io); /* there is but one */
+        assert_only(&found, DOCA_IO_ECHO);
+}
+
 /* --- violators -------------------------------------------------------------------------------- */
 
 /* What a valid message breaks once it is spoilt, for each rule that has an entry. */
@@ -179,6 +223,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_dialect),   cmocka_unit_test(test_bounds),
                 cmocka_unit_test(test_address_before), cmocka_unit_test(test_limit),
+                cmocka_unit_test(test_same_user_data), cmocka_unit_test(test_missing_results),
                 cmocka_unit_test(test_echo),           cmocka_unit_test(test_violators),
                 cmocka_unit_test(test_rows_say_so),
         };
