@@ -257,7 +257,8 @@ static void take_capsule(struct doca_queue *q, struct doca_record *rec)
         }
         q->flow.bounds = bounds_of(q->client);
         doca_flow_says(&q->flow, rec->e->sender, c->data, c->len, &rec->io, &rec->broken);
-        if (rec->e->sender == PARTY_HOST && q->client->control.stopped)
+        if (rec->e->sender == PARTY_HOST && q->client->control.stopped &&
+            rec->e->first.frame > q->client->stopped_at)
                 rule_add(&rec->broken, DOCA_IO_STOPPED);
         if (rec->e->sender == PARTY_HOST)
                 begin_command(q, rec);
@@ -294,6 +295,8 @@ static void take_message(struct doca_reader *r, struct doca_client *c, struct do
         if (rec->e->kind == TRACE_FAULT)
                 return;
         doca_control_says(&c->control, rec->e->sender, &p->m, &rec->broken);
+        if (c->control.stopped && c->stopped_at == 0)
+                c->stopped_at = rec->e->at.frame;
         if (p->m.kind == DOCA_INIT)
                 c->has_memory = doca_memory_read(p->m.data, &c->memory);
         if (p->m.kind == DOCA_CREATE)

@@ -42,8 +42,9 @@ struct doca_client { /* a control channel */
         const struct doca_dialect *dialect;
         struct doca_control control;
         struct doca_memory memory;
-        bool has_memory;          /* it is known */
-        uint64_t context, role;   /* of the connection that was answered last */
+        bool has_memory;        /* it is known */
+        uint64_t stopped_at;    /* frame: what was caught before may be told later; 0: it is not */
+        uint64_t context, role; /* of the connection that was answered last */
         struct doca_asked *asked; /* the latest one */
         unsigned asked_n;
 };

@@ -356,13 +356,36 @@ static void test_losses(void **state)
         }
 }
 
+/* What waits for bytes that the capture lacks is told after what was said later. */
+static void test_told_late(void **state)
+{
+        static const struct step ask = { ASK, .user = 1 }, answer_to_it = { ANSWER, .user = 1 };
+        struct trace_totals totals;
+        struct scene s;
+
+        (void)state;
+        begin(&s, DOCA_3_2, BY_IWARP);
+        set_up(&s);
+        capture_rdma_gap(&s.pair[DOCA_IO_CONTROL], side_of(&s, PARTY_HOST), 40);
+        take_step(&s, &ask);
+        stop(&s);
+        take_step(&s, &answer_to_it);
+        end(&s);
+        (void)check(NULL, &totals);
+        assert_int_equal(totals.gaps, 1);
+        assert_found(DOCA_RULE_NONE, "a request that waits");
+        assert_int_equal(RUN("show", path), PCAP_OK);
+        assert_true(strstr(out, "> read user_data 1h") > strstr(out, "> stop_storage_request"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_rules),   cmocka_unit_test(test_no_rule_lacks_a_capture),
-                cmocka_unit_test(test_parties), cmocka_unit_test(test_untied),
-                cmocka_unit_test(test_show),    cmocka_unit_test(test_stat),
-                cmocka_unit_test(test_ends),    cmocka_unit_test(test_losses),
+                cmocka_unit_test(test_rules),     cmocka_unit_test(test_no_rule_lacks_a_capture),
+                cmocka_unit_test(test_parties),   cmocka_unit_test(test_untied),
+                cmocka_unit_test(test_show),      cmocka_unit_test(test_stat),
+                cmocka_unit_test(test_ends),      cmocka_unit_test(test_losses),
+                cmocka_unit_test(test_told_late),
         };
 
         return cmocka_run_group_tests_name("doca_data", tests, make_path, drop_path);
