@@ -186,7 +186,7 @@ static void a_status_of_the_host_is_one_of_many(void **state)
  * as any. */
 static void metadata_is_not_overlooked(void **state)
 {
-        struct args args = { .nsid = 1, .pattern = 0x5a, .blocks = 1 };
+        struct args args = { .base = { .pattern = 0x5a, .blocks = 1 }, .nsid = 1 };
         struct call call = { .args = &args, .ctrl = &ctrl };
 
         (void)state;
