@@ -5,9 +5,12 @@
 
 enum tls_content { TLS_CHANGE_CIPHER = 20, TLS_ALERTS, TLS_HANDSHAKE, TLS_DATA }; /* 5.1 */
 enum tls_message {                                                                /* 4 */
+                   TLS_NEW_TICKET = 4,
                    TLS_EXTENSIONS = 8,
+                   TLS_CERTIFICATE_REQUEST = 13,
                    TLS_FINISHED = 20,
                    TLS_KEY_UPDATE = 24,
+                   TLS_MESSAGE_HASH = 254,
 };
 enum tls_alert { /* 6 */
                  TLS_CLOSE_NOTIFY = 0,

@@ -14,9 +14,11 @@ enum extension {
         EXT_GROUPS = 10,
         EXT_POINTS = 11,
         EXT_SIGNATURES = 13,
+        EXT_PADDING = 21,
         EXT_PSK = 41,
         EXT_EARLY = 42,
         EXT_VERSIONS = 43,
+        EXT_COOKIE = 44,
         EXT_MODES = 45,
         EXT_SHARE = 51,
 };
@@ -96,7 +98,7 @@ static const uint8_t base_25519[32] = { 9 };
 /* 2^2000, which is less than the prime: the private key is 2000. */
 static const uint8_t power_of_2[384] = { [384 - 1 - 2000 / 8] = 1 };
 
-static struct auth_slice share_of(uint16_t group)
+struct auth_slice tls_known_share(uint16_t group)
 {
         switch (group) {
         case TLS_SECP256R1:
@@ -112,7 +114,7 @@ static struct auth_slice share_of(uint16_t group)
 
 static void put_share(struct out *o, uint16_t group)
 {
-        struct auth_slice share = share_of(group);
+        struct auth_slice share = tls_known_share(group);
         size_t len;
 
         put16(o, group);
@@ -154,6 +156,8 @@ static void put_groups(struct out *o, const struct tls_hello *h)
         if (h->unknown)
                 put16(o, UNKNOWN);
         put16(o, h->group);
+        if (h->spare_group)
+                put16(o, h->spare_group);
         close_len(o, list, 2);
         close_len(o, ext, 2);
 }
@@ -267,6 +271,15 @@ static void put_unknown(struct out *o)
         put16(o, 0);
 }
 
+static void put_cookie(struct out *o, const struct auth_slice *cookie)
+{
+        size_t ext = open_ext(o, EXT_COOKIE), len = open_len(o, 2);
+
+        put(o, cookie->p, cookie->len);
+        close_len(o, len, 2);
+        close_len(o, ext, 2);
+}
+
 /* What TLS 1.3 has; where the binders begin, 0: there are none. */
 static size_t put_new_extensions(struct out *o, const struct tls_hello *h)
 {
@@ -276,7 +289,9 @@ static size_t put_new_extensions(struct out *o, const struct tls_hello *h)
         if (h->modes)
                 put_modes(o, h);
         if (h->group)
-                put_key_share(o, h->group);
+                put_key_share(o, h->shares_spare ? h->spare_group : h->group);
+        if (h->cookie)
+                put_cookie(o, h->cookie);
         if (h->early)
                 put(o, "\0\x2a\0\0", 4);
         if (h->unknown)
@@ -414,8 +429,14 @@ size_t tls_record_len(const uint8_t *p, size_t n)
         return len > n ? 0 : len;
 }
 
+static struct auth_slice slice_of(struct in list)
+{
+        return (struct auth_slice) { list.p, (size_t)(list.end - list.p) };
+}
+
 static void see_suites(struct tls_hello_view *v, struct in list)
 {
+        v->suite_list = slice_of(list);
         while (list.p < list.end && !list.bad) {
                 uint16_t code = (uint16_t)get_number(&list, 2);
 
@@ -448,6 +469,7 @@ static void see_share(struct tls_hello_view *v, struct in list)
 {
         struct in share;
 
+        v->share_list = slice_of(list);
         v->share_group = (uint16_t)get_number(&list, 2);
         share = get_list(&list, 2);
         v->share = share.p;
@@ -491,6 +513,10 @@ static bool see_extension(struct tls_hello_view *v, unsigned type, struct in ext
                 break;
         case EXT_GROUPS:
                 v->groups = true;
+                v->group_list = slice_of(get_list(&ext, 2));
+                break;
+        case EXT_COOKIE:
+                v->cookie = slice_of(get_list(&ext, 2));
                 break;
         case EXT_SHARE:
                 see_share(v, get_list(&ext, 2));
@@ -508,6 +534,7 @@ static bool see_extension(struct tls_hello_view *v, unsigned type, struct in ext
 
 static bool see_extensions(struct tls_hello_view *v, struct in list)
 {
+        v->extension_list = slice_of(list);
         while (list.p < list.end) {
                 unsigned type = get_number(&list, 2);
                 struct in ext = get_list(&list, 2);
@@ -563,6 +590,102 @@ bool tls_hello_identity(const struct tls_hello_view *v, unsigned n, const uint8_
         return false;
 }
 
+static struct in list_of(const struct auth_slice *s)
+{
+        static const uint8_t nothing;
+        const uint8_t *p = s->p ? s->p : &nothing;
+
+        return (struct in) { p, p + s->len, false };
+}
+
+static bool has_code(const struct auth_slice *codes, uint16_t code)
+{
+        struct in list = list_of(codes);
+
+        while (list.p < list.end)
+                if (get_number(&list, 2) == code && !list.bad)
+                        return true;
+        return false;
+}
+
+bool tls_hello_has_suite(const struct tls_hello_view *v, uint16_t suite)
+{
+        return has_code(&v->suite_list, suite);
+}
+
+bool tls_hello_has_group(const struct tls_hello_view *v, uint16_t group)
+{
+        return has_code(&v->group_list, group);
+}
+
+/* Of a list of types or groups, each with what it has. */
+static bool find_entry(const struct auth_slice *entries, uint16_t type, struct auth_slice *found)
+{
+        struct in list = list_of(entries);
+
+        while (list.p < list.end && !list.bad) {
+                bool same = get_number(&list, 2) == type;
+                struct in entry = get_list(&list, 2);
+
+                if (!same || list.bad)
+                        continue;
+                *found = slice_of(entry);
+                return true;
+        }
+        return false;
+}
+
+bool tls_hello_has_extension(const struct tls_hello_view *v, uint16_t type)
+{
+        struct auth_slice found;
+
+        return find_entry(&v->extension_list, type, &found);
+}
+
+bool tls_hello_share(const struct tls_hello_view *v, uint16_t group, struct auth_slice *share)
+{
+        return find_entry(&v->share_list, group, share);
+}
+
+static bool is_same(const struct auth_slice *a, const struct auth_slice *b)
+{
+        return a->len == b->len && (a->len == 0 || memcmp(a->p, b->p, a->len) == 0);
+}
+
+static bool may_change(unsigned type)
+{
+        return type == EXT_SHARE || type == EXT_EARLY || type == EXT_COOKIE || type == EXT_PSK ||
+               type == EXT_PADDING;
+}
+
+/* Whether all extensions of one that may not change are in the other. */
+static bool has_each(const struct auth_slice *in, const struct auth_slice *of)
+{
+        struct in list = list_of(of);
+
+        while (list.p < list.end && !list.bad) {
+                unsigned type = get_number(&list, 2);
+                struct auth_slice has = slice_of(get_list(&list, 2)), found;
+
+                if (!may_change(type) &&
+                    (!find_entry(in, (uint16_t)type, &found) || !is_same(&found, &has)))
+                        return false;
+        }
+        return true;
+}
+
+bool tls_hello_repeats(const struct tls_hello_view *second, const struct tls_hello_view *first)
+{
+        const struct auth_slice sessions[] = { { first->session, first->session_len },
+                                               { second->session, second->session_len } };
+
+        return memcmp(first->random, second->random, 32) == 0 &&
+               is_same(&sessions[0], &sessions[1]) &&
+               is_same(&first->suite_list, &second->suite_list) &&
+               has_each(&first->extension_list, &second->extension_list) &&
+               has_each(&second->extension_list, &first->extension_list);
+}
+
 bool tls_hello_proves(const struct auth_crypto *crypto, const struct tls_hello_view *v,
                       const struct tls_psk *psk)
 {
@@ -583,6 +706,9 @@ static const uint8_t retry_random[32] = {
         0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 };
 
+/* 4.1.3: the end of the random of a server that can do TLS 1.3 and chooses an older one. */
+static const uint8_t downgrade[7] = { 'D', 'O', 'W', 'N', 'G', 'R', 'D' };
+
 static void see_answer(struct tls_answer *a, unsigned type, struct in ext)
 {
         struct in share;
@@ -591,7 +717,12 @@ static void see_answer(struct tls_answer *a, unsigned type, struct in ext)
                 a->version = (uint16_t)get_number(&ext, 2);
         } else if (type == EXT_PSK) {
                 a->psk = true;
-        } else if (type == EXT_SHARE) {
+                a->identity = (uint16_t)get_number(&ext, 2);
+        } else if (type == EXT_COOKIE) {
+                a->cookie = slice_of(get_list(&ext, 2));
+        } else if (type != EXT_SHARE) {
+                a->strange = (uint16_t)type;
+        } else {
                 a->group = (uint16_t)get_number(&ext, 2);
                 if (a->kind == TLS_RETRY)
                         return;
@@ -605,24 +736,30 @@ static struct tls_answer see_server_hello(struct in body)
 {
         struct tls_answer a = { .kind = TLS_SERVER_HELLO };
         const uint8_t *random;
-        struct in list;
+        struct in list, seen;
 
-        a.version = (uint16_t)get_number(&body, 2);
+        a.legacy = a.version = (uint16_t)get_number(&body, 2);
         random = get(&body, 32);
         list = get_list(&body, 1);
         a.session = list.p;
         a.session_len = (uint8_t)(list.end - list.p);
         a.suite = (uint16_t)get_number(&body, 2);
-        get(&body, 1);
+        a.compression = (uint8_t)get_number(&body, 1);
         if (body.bad)
                 return (struct tls_answer) { .kind = TLS_UNREADABLE };
         if (memcmp(random, retry_random, 32) == 0)
                 a.kind = TLS_RETRY;
+        a.downgraded = memcmp(random + 24, downgrade, sizeof(downgrade)) == 0 && random[31] <= 1;
         list = body.p == body.end ? body : get_list(&body, 2);
+        a.over = body.p < body.end;
+        seen = list;
         while (list.p < list.end && !list.bad) {
+                const struct auth_slice before = { seen.p, (size_t)(list.p - seen.p) };
                 unsigned type = get_number(&list, 2);
                 struct in ext = get_list(&list, 2);
+                struct auth_slice same;
 
+                a.twice |= find_entry(&before, (uint16_t)type, &same);
                 if (!list.bad)
                         see_answer(&a, type, ext);
         }
@@ -645,6 +782,7 @@ struct tls_answer tls_answer_read(const uint8_t *p, size_t n)
                 a = (struct tls_answer) { .kind = TLS_ALERT, .alert = p[RECORD_HEADER + 1] };
         else if (p[0] == TLS_HANDSHAKE && get_number(&in, 1) == SERVER_HELLO)
                 a = see_server_hello(get_list(&in, 3));
+        a.message_len = (size_t)(in.p - p) - RECORD_HEADER;
         a.len = len;
         return a;
 }
@@ -715,52 +853,107 @@ void tls_answer_text(const struct tls_answer *a, char *buf, size_t size)
         }
 }
 
-static void put_answer_extensions(struct out *o, const struct tls_hello_view *v, uint16_t version)
+static void put_answer_version(struct out *o, uint16_t version)
+{
+        size_t ext = open_ext(o, EXT_VERSIONS);
+
+        put16(o, version);
+        close_len(o, ext, 2);
+}
+
+static void put_answer_share(struct out *o, const struct tls_server_hello *h)
+{
+        size_t ext = open_ext(o, EXT_SHARE), len;
+
+        put16(o, h->group);
+        if (!h->retry) {
+                len = open_len(o, 2);
+                put(o, h->share.p, h->share.len);
+                close_len(o, len, 2);
+        }
+        close_len(o, ext, 2);
+}
+
+static void put_answer_extensions(struct out *o, const struct tls_server_hello *h)
 {
         size_t all = open_len(o, 2), ext;
 
-        if (version >= TLS_1_3) {
-                ext = open_ext(o, EXT_VERSIONS);
-                put16(o, version);
-                close_len(o, ext, 2);
-        }
-        if (v->identities && version >= TLS_1_3) {
+        if (h->version)
+                put_answer_version(o, h->version);
+        if (h->psk) {
                 ext = open_ext(o, EXT_PSK);
-                put16(o, 0);
+                put16(o, h->identity);
                 close_len(o, ext, 2);
         }
-        if (v->share_group && version >= TLS_1_3) {
-                ext = open_ext(o, EXT_SHARE);
-                put16(o, v->share_group);
-                put16(o, v->share_len);
-                put(o, v->share, v->share_len);
-                close_len(o, ext, 2);
-        }
+        if (h->group)
+                put_answer_share(o, h);
+        if (h->cookie.p)
+                put_cookie(o, &h->cookie);
+        if (h->strange)
+                close_len(o, open_ext(o, h->strange), 2);
+        if (h->twice)
+                put_answer_version(o, h->version);
+        if (h->wrong_len == TLS_LAST_LEN)
+                o->wrong_len = o->lens + 1;
         close_len(o, all, 2);
+}
+
+static void put_answer_random(struct out *o, const struct tls_server_hello *h)
+{
+        if (h->retry) {
+                put(o, retry_random, 32);
+        } else if (h->downgraded) {
+                put(o, retry_random + 1, 24);
+                put(o, downgrade, sizeof(downgrade));
+                put8(o, 1);
+        } else {
+                put(o, retry_random + 1, 31);
+                put8(o, 1);
+        }
+}
+
+size_t tls_server_hello_build(const struct tls_server_hello *h, uint8_t record[TLS_ANSWER_MAX])
+{
+        struct out o = { .p = record, .cap = TLS_ANSWER_MAX, .wrong_by = h->wrong_by };
+        size_t body, message, session;
+
+        if (h->wrong_len != TLS_LAST_LEN)
+                o.wrong_len = h->wrong_len;
+        put8(&o, TLS_HANDSHAKE);
+        put16(&o, h->legacy < TLS_1_2 ? h->legacy : TLS_1_2);
+        body = open_len(&o, 2);
+        put8(&o, SERVER_HELLO);
+        message = open_len(&o, 3);
+        put16(&o, h->legacy);
+        put_answer_random(&o, h);
+        session = open_len(&o, 1);
+        put(&o, h->session, h->session_len);
+        close_len(&o, session, 1);
+        put16(&o, h->suite);
+        put8(&o, h->compression);
+        put_answer_extensions(&o, h);
+        o.wrong_len = 0;
+        if (h->over)
+                put8(&o, 0);
+        close_len(&o, message, 3);
+        close_len(&o, body, 2);
+        return o.len <= o.cap ? o.len : 0;
 }
 
 size_t tls_answer_build(const struct tls_hello_view *v, uint16_t version,
                         uint8_t record[TLS_ANSWER_MAX])
 {
-        struct out o = { .p = record, .cap = TLS_ANSWER_MAX };
-        size_t body, message;
+        bool now = version >= TLS_1_3;
+        const struct tls_server_hello h = { .legacy = now ? TLS_1_2 : version,
+                                            .version = now ? version : 0,
+                                            .session = v->session,
+                                            .session_len = v->session_len,
+                                            .suite = v->first_suite,
+                                            .psk = now && v->identities,
+                                            .group = now ? v->share_group : TLS_NO_GROUP,
+                                            .share = { v->share, v->share_len } };
 
-        put8(&o, TLS_HANDSHAKE);
-        put16(&o, version < TLS_1_2 ? version : TLS_1_2);
-        body = open_len(&o, 2);
-        put8(&o, SERVER_HELLO);
-        message = open_len(&o, 3);
-        put16(&o, version < TLS_1_2 ? version : TLS_1_2);
-        put(&o, retry_random + 1, 31);
-        put8(&o, 1);
-        put8(&o, v->session_len);
-        put(&o, v->session, v->session_len);
-        put16(&o, v->first_suite);
-        put8(&o, 0);
-        put_answer_extensions(&o, v, version);
-        close_len(&o, message, 3);
-        close_len(&o, body, 2);
-        return o.len <= o.cap ? o.len : 0;
+        return tls_server_hello_build(&h, record);
 }
 
 size_t tls_alert_build(uint8_t description, uint8_t record[TLS_ANSWER_MAX])

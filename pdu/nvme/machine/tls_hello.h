@@ -24,11 +24,15 @@ enum tls_psk_mode { TLS_PSK_KE = 1, TLS_PSK_DHE_KE = 2 }; /* bits; on the wire 0
 enum { TLS_HELLO_MAX = 1536 }; /* bytes of the record that tls_hello_build() makes */
 
 struct tls_hello {
-        uint16_t version;          /* up to TLS 1.2: that one, without all that is new in TLS 1.3 */
-        unsigned suites;           /* bits 1 << enum tls_suite */
-        unsigned modes;            /* bits of enum tls_psk_mode; 0: none is named */
-        uint16_t group;            /* the only one, with a share of it; TLS_NO_GROUP: none */
-        const struct tls_psk *psk; /* NULL: none is offered */
+        uint16_t version;     /* up to TLS 1.2: that one, without all that is new in TLS 1.3 */
+        unsigned suites;      /* bits 1 << enum tls_suite */
+        unsigned modes;       /* bits of enum tls_psk_mode; 0: none is named */
+        uint16_t group;       /* the first one, with a share of it; TLS_NO_GROUP: none */
+        uint16_t spare_group; /* offered without a share; TLS_NO_GROUP: none */
+        bool shares_spare;    /* the share is that of spare_group */
+        const struct auth_slice
+            *cookie;                /* of a HelloRetryRequest, what its extension has; NULL: none */
+        const struct tls_psk *psk;  /* NULL: none is offered */
         const struct tls_psk *also; /* offered after it; NULL: none */
         bool wrong_binder;          /* it does not prove that the key is known */
         bool early;                 /* announces 0-RTT data */
@@ -55,10 +59,13 @@ struct tls_hello_view {
         uint16_t version; /* the newest offered */
         unsigned suites, modes;
         bool groups, early;
-        bool compressed;      /* another method than null is offered */
-        bool psk_last;        /* pre_shared_key is the last extension */
-        bool unknown;         /* a suite is one that nobody knows, 0A0Ah */
-        uint16_t share_group; /* of the first share; 0: none */
+        bool compressed; /* another method than null is offered */
+        bool psk_last;   /* pre_shared_key is the last extension */
+        bool unknown;    /* a suite is one that nobody knows, 0A0Ah */
+        struct auth_slice suite_list, group_list, share_list; /* as they are on the wire */
+        struct auth_slice extension_list;                     /* the same of all extensions */
+        struct auth_slice cookie; /* what the extension has; p NULL: there is none */
+        uint16_t share_group;     /* of the first share; 0: none */
         const uint8_t *share;
         uint16_t share_len;
         const uint8_t *session; /* legacy_session_id */
@@ -82,6 +89,14 @@ bool tls_hello_read(struct tls_hello_view *v, const uint8_t *record, size_t len)
 /* The n-th identity, from 0. False: there are no more. */
 bool tls_hello_identity(const struct tls_hello_view *v, unsigned n, const uint8_t **identity,
                         uint16_t *len);
+/* Whether it offers this cipher suite, this group, an extension of this type (RFC 8446 4.2). */
+bool tls_hello_has_suite(const struct tls_hello_view *v, uint16_t suite);
+bool tls_hello_has_group(const struct tls_hello_view *v, uint16_t group);
+bool tls_hello_has_extension(const struct tls_hello_view *v, uint16_t type);
+/* Its share of a group. False: it has none. */
+bool tls_hello_share(const struct tls_hello_view *v, uint16_t group, struct auth_slice *share);
+/* Whether a second ClientHello is the first one, but for what a HelloRetryRequest lets it change (RFC 8446 4.1.2). */
+bool tls_hello_repeats(const struct tls_hello_view *second, const struct tls_hello_view *first);
 /* Whether its first binder is that of this key. */
 bool tls_hello_proves(const struct auth_crypto *crypto, const struct tls_hello_view *v,
                       const struct tls_psk *psk);
@@ -107,7 +122,16 @@ struct tls_answer {
         const uint8_t *share, *session; /* session: legacy_session_id_echo */
         uint16_t share_len;
         uint8_t session_len;
-        size_t len; /* of the record */
+        uint16_t legacy;     /* legacy_version */
+        uint16_t identity;   /* selected_identity */
+        uint8_t compression; /* legacy_compression_method */
+        uint16_t strange; /* type of an extension that is none of those above; 0: there is none */
+        bool twice;       /* an extension is there twice */
+        bool over;        /* bytes are left over after the extensions */
+        bool downgraded;  /* random says that the server can do TLS 1.3 */
+        struct auth_slice cookie; /* what the extension has; p NULL: there is none */
+        size_t message_len; /* bytes of the handshake message, which the record may go beyond */
+        size_t len;         /* of the record */
 };
 
 /* Of what came first, n bytes so far: NO_ANSWER until the record is whole; UNREADABLE as soon
@@ -117,6 +141,37 @@ struct tls_answer tls_answer_read(const uint8_t *p, size_t n);
 void tls_answer_text(const struct tls_answer *a, char *buf, size_t size);
 
 enum { TLS_ANSWER_MAX = 768 }; /* bytes of a record */
+
+/* A ServerHello or a HelloRetryRequest as a test wants it. */
+struct tls_server_hello {
+        bool retry;
+        uint16_t legacy;  /* legacy_version */
+        uint16_t version; /* of supported_versions; 0: there is no such extension */
+        bool
+            downgraded; /* random ends with what says that the server can do TLS 1.3 (RFC 8446 4.1.3) */
+        const uint8_t *session;
+        uint8_t session_len;
+        uint16_t suite;
+        uint8_t compression;
+        bool psk;
+        uint16_t identity;        /* selected_identity */
+        uint16_t group;           /* TLS_NO_GROUP: no key_share */
+        struct auth_slice share;  /* not of a HelloRetryRequest */
+        struct auth_slice cookie; /* p NULL: none */
+        uint16_t strange;         /* the type of one more extension, which is empty; 0: none */
+        bool twice;               /* supported_versions once more, at the end */
+        unsigned
+            wrong_len; /* the length field that is wrong, from 1 on; 0: none. TLS_LAST_LEN: that of all extensions */
+        int wrong_by; /* ... by so much */
+        bool over;    /* a byte more after the extensions */
+};
+enum { TLS_LAST_LEN = 1000 };
+
+/* The record. Bytes; 0: it does not fit. */
+size_t tls_server_hello_build(const struct tls_server_hello *h, uint8_t record[TLS_ANSWER_MAX]);
+/* A share whose private half is 1 (of ffdhe3072 2000), so that what it gives with another one is that one. */
+struct auth_slice tls_known_share(uint16_t group);
+
 /* A ServerHello that takes what the ClientHello offers first, right or wrong: its version, suite, key, and its
  * own share. For servers that break rules on purpose. Bytes; 0: it does not fit. */
 size_t tls_answer_build(const struct tls_hello_view *v, uint16_t version,
