@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "host_cases.h"
+#include "host_judge.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "conformance/words/words.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/machine/tls_hello.h"
-#include "play.h"
 
 enum { PATIENCE = 120000 }; /* ms of a target that leaves the end to the host */
 enum { SAYS = 320, WORK = 1 << 16 /* bytes that a host has to write and to read at least */ };
-
-struct host_case {
-        struct test_case test;
-        struct play play;
-};
 
 static void play_alive(struct t *t);
 static void play_legal(struct t *t);
@@ -39,19 +32,6 @@ static void play_without(struct t *t);
 
 /* --- what is legal ------------------------------------------------------------------------- */
 
-#define PLAY_OF(run_, rules_, only_, id_, level_, says_, ...)                                      \
-        {                                                                                          \
-                .test = { .family = &nvme_conform,                                                 \
-                          .id = id_,                                                               \
-                          .level = level_,                                                         \
-                          .rules = rules_,                                                         \
-                          .only = only_,                                                           \
-                          .says = says_,                                                           \
-                          .run = run_ },                                                           \
-                .play = {                                                                          \
-                        __VA_ARGS__                                                                \
-                }                                                                                  \
-        }
 #define PLAY(run_, ...) PLAY_OF(run_, NO_RULE, NULL, __VA_ARGS__)
 #define LEGAL(...)      PLAY(play_legal, __VA_ARGS__)
 #define PADDED(id, ...) PLAY(play_padded, id, MUST, __VA_ARGS__)
@@ -74,14 +54,12 @@ static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
 static const char *const slow_auth[] = { "delay=500ms cmd=fabrics:06h", NULL };
 
 #define SECURE(r, ...) PLAY_OF(play_legal, RULES(r), "tcp", __VA_ARGS__)
-/* 32 bytes for SHA-256, as they stand, for SHA-384; 48 bytes for SHA-384. */
-#define PSK       "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"
+/* As they stand; wrong; 48 bytes for SHA-384. */
 #define PSK_AS_IS "NVMeTLSkey-1:00:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"
 #define PSK_CRC   "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrX:"
 #define PSK_384                                                                                    \
         "NVMeTLSkey-1:02:AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dzj"                             \
         "6vH4/wYNFBsiKTA3PkVMRdxyRQ==:"
-#define TLS(k)       .psk = (k), .told_psk = (k), .target.tls_required = true
 #define BIT(set, id) .set.bits[(id) / 64] = UINT64_C(1) << (id) % 64
 
 /* clang-format off */
@@ -231,7 +209,7 @@ const struct test_case *host_liveness(void)
         return &alive.test;
 }
 
-static const struct play *play_of(const struct t *t)
+const struct play *play_of(const struct t *t)
 {
         return &((const struct host_case *)(const void *)t->test)->play;
 }
@@ -250,8 +228,7 @@ static int crash(const struct played *seen)
         return 0;
 }
 
-/* A hook that does not run says nothing, and one whose host was killed by its own doing says all. */
-static void want_orderly(struct t *t, const struct played *seen)
+void want_orderly(struct t *t, const struct played *seen)
 {
         if (!peer(t)->hook)
                 return;
@@ -262,8 +239,7 @@ static void want_orderly(struct t *t, const struct played *seen)
                      crash(seen), seen->says);
 }
 
-/* Plays, and ends the case where that says nothing about the host. */
-static struct played play_own(struct t *t)
+struct played play_own(struct t *t)
 {
         const struct play *p = play_of(t);
         struct played seen;
@@ -285,7 +261,7 @@ static struct played play_own(struct t *t)
         return seen;
 }
 
-static void want_success(struct t *t, const struct played *seen)
+void want_success(struct t *t, const struct played *seen)
 {
         if (seen->status != 0)
                 fail(t, "the host completes its work", "it failed with %d: %s", seen->status,
@@ -299,8 +275,7 @@ static bool gave_up(const struct t *t, const struct played *seen)
                !seen->left;
 }
 
-/* A host that is content although it cannot be, or that goes on waiting for what cannot come. */
-static void want_failure(struct t *t, const struct played *seen, const char *expected)
+void want_failure(struct t *t, const struct played *seen, const char *expected)
 {
         if (seen->status == 0 && !gave_up(t, seen))
                 fail(t, expected, "the host continued without an error");
@@ -311,8 +286,7 @@ static void want_failure(struct t *t, const struct played *seen, const char *exp
         harm(t, expected, "the host neither failed nor disconnected: %s", seen->says);
 }
 
-/* That a host fails which always fails has no meaning; how it says so may have one. */
-static void want_meaning(struct t *t, const struct played *seen)
+void want_meaning(struct t *t, const struct played *seen)
 {
         if (peer(t)->fails && seen->status != 0 && !seen->accepted)
                 skip(t, "the host fails even with a correct target (here with %d: %s)",
@@ -337,8 +311,7 @@ static struct played live(struct t *t)
         return seen;
 }
 
-/* Who moves no data keeps to all that concerns data. */
-static void want_work(struct t *t, const struct played *seen)
+void want_work(struct t *t, const struct played *seen)
 {
         want_live(t, seen);
         if (seen->written < WORK || seen->read < WORK)
@@ -477,17 +450,19 @@ static void play_modes(struct t *t)
                 fail(t, "the host offers PSK with (EC)DHE (psk_dhe_ke)", "it offers PSK alone");
 }
 
-/* Whether the host uses TLS where it has a right key and is told so: else what it does without means nothing. */
-static void want_tls(struct t *t)
+void want_tls(struct t *t)
 {
         static const struct play right = { TLS(PSK), .breaks = RULE_NONE };
         struct played seen;
 
         if (!auth_openssl())
                 skip(t, "this program was built without OpenSSL");
+        if (peer(t)->tls_works)
+                return;
         play(t, &right, &seen);
         if (!seen.hellos || seen.status != 0)
                 skip(t, "the host does not work over TLS");
+        peer(t)->tls_works = true;
 }
 
 static void play_crc(struct t *t)
@@ -693,12 +668,15 @@ static void make_breach(struct host_case *c, enum rule_id rule, char *says)
 
 const struct test_case **host_cases(size_t *count)
 {
+        size_t n = 0, of_tls;
+        const struct host_case *tls = tls_host_cases(&of_tls);
         const struct test_case **all =
-            must_have(calloc(WRITTEN + (size_t)RULES, sizeof(struct test_case *)));
-        size_t n = 0;
+            must_have(calloc(WRITTEN + of_tls + (size_t)RULES, sizeof(struct test_case *)));
 
         for (size_t i = 0; i < WRITTEN; i++)
                 all[n++] = &written[i].test;
+        for (size_t i = 0; i < of_tls; i++)
+                all[n++] = &tls[i].test;
         rule_each (rule) {
                 if (!is_played(rule_get(rule)))
                         continue;

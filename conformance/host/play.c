@@ -56,6 +56,9 @@ static void take_psk(struct stage *s, struct target_options *o)
         if (wrong)
                 broke(s->t, "%s: %s", s->play->psk, wrong);
         o->record_hello = s->play->psk || s->play->told_psk || s->play->concat;
+        s->tls = (struct stage_tls) { s->play->act, &s->seen->tls };
+        o->tls_take_over = s->play->act ? stage_tls_take : NULL;
+        o->tls_user = &s->tls;
 }
 
 static void start_target(struct stage *s, struct capture_writer *record, char *error, size_t size)
@@ -178,5 +181,7 @@ void play(struct t *t, const struct play *p, struct played *seen)
         t->hung |= seen->status == PLAY_HUNG;
         if (stage_see(&s, error, sizeof(error)) < 0)
                 broke(t, "%s", error);
+        seen->broken |= seen->tls.done;
+        seen->left |= seen->tls.left;
         tell_errors(t, seen);
 }

@@ -7,6 +7,7 @@
 #define NVMF_CONFORMANCE_PLAY_H
 
 #include "conformance/words/words.h"
+#include "stage_tls.h"
 #include "target/nvme/target.h"
 
 struct play {
@@ -22,6 +23,8 @@ struct play {
         uint8_t hashes, groups;
         /* Over TCP: the configured PSK (NVMeTLSkey-1:...), as the target has it and as the host is told. */
         const char *psk, *told_psk;
+        enum tls_act act; /* what the target does in TLS, where a PSK is used */
+        uint8_t alert;    /* that the host owes for it; 0: any, or none */
 
         /* The host is to */
         bool hdgst, ddgst;   /* ask for these digests */
@@ -63,6 +66,7 @@ struct played {
         bool said;     /* or by another one, with this FES or RCODEEX, and FEI */
         uint16_t code;
         uint32_t place;
+        struct tls_seen tls; /* what the host made of play.act; .done is as broken */
         bool left; /* one of them was open until the target ended, or the host that hung was */
 };
 

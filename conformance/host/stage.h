@@ -12,6 +12,7 @@ struct stage {
         const struct play *play;
         struct played *seen;
         struct auth_keys keys; /* the target's */
+        struct stage_tls tls;  /* the same */
         struct target *target;
         struct verbs_provider *verbs;       /* RDMA */
         struct verbs_provider *memory;      /* the same, if it is ours */

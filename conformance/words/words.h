@@ -66,6 +66,7 @@ struct peer {                /* suite.peer: the target or host under test */
         struct rule_policy policy; /* of the reference host; with a hook: of its targets */
         bool fails;                /* with a sound target, too, from the beginning on */
         bool moves;                /* with a sound target it has read or written */
+        bool tls_works;            /* with one over TLS it has done its work */
         char found[NQN_FIELD];     /* subnqn, from discovery */
 };
 

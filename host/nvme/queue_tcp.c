@@ -9,6 +9,7 @@
 #include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/io/nvme_tls.h"
 #include "queue.h"
+#include "tls_loose.h"
 
 enum {
         LINGER_MS = 500,
@@ -189,6 +190,9 @@ static int open_stream(struct queue_tcp *t, const struct host_queue_config *cfg,
                 return -1;
         if (!cfg->tls || !nvme_tls_is_asked(cfg->tls))
                 return 0;
+        if (host_tls_is_loose(cfg->tls, cfg->policy))
+                return host_tls_connect(&t->stream, cfg->tls, cfg->policy, cfg->hostnqn,
+                                        cfg->subnqn, error, size);
         return nvme_tls_connect(&t->stream, cfg->tls, cfg->hostnqn, cfg->subnqn, error, size);
 }
 

@@ -56,7 +56,7 @@ struct outcome {
 
 #define RULE_NONE 0 /* no rule has this number */
 enum {
-        RULE_CAPACITY = 768, /* numbers of a rulebook stay below */
+        RULE_CAPACITY = 896, /* numbers of a rulebook stay below */
         RULE_OUTCOMES = 4,
 };
 

@@ -697,6 +697,11 @@ static int hand_over(struct stream *s)
 
 /* --- reading and writing -------------------------------------------------------------------------- */
 
+static bool looks_at_hello(const struct tls_config *cfg)
+{
+        return cfg->spoil || cfg->take_over || cfg->record_hello;
+}
+
 static ssize_t tls_read(struct stream *s, const struct iovec *iov, int n)
 {
         struct own *o = here(s);
@@ -706,7 +711,7 @@ static ssize_t tls_read(struct stream *s, const struct iovec *iov, int n)
 
         if (first < 0)
                 return read_plain(s, iov, n);
-        if (fresh && o->begun && (o->tls->cfg.spoil || o->tls->cfg.record_hello)) {
+        if (fresh && o->begun && looks_at_hello(&o->tls->cfg)) {
                 int spoilt = answer_wrongly(s);
 
                 if (spoilt > 0)

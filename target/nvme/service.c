@@ -223,6 +223,8 @@ static bool take_over(const struct nvme_tls_server *server, struct stream *strea
 {
         const struct nvme_service *s = server->user;
 
+        if (s->tls_take_over && s->tls_take_over(s->tls_user, server, stream, hello, len))
+                return true;
         return tls_lax_take(server, &s->policy, stream, hello, len);
 }
 
@@ -234,7 +236,8 @@ static struct tls *serve_tls(struct nvme_service *s, struct nvme_tls_server *ser
         server->plain = plain;
         server->record_hello = o->record_hello;
         server->spoil = rule_set_empty(&s->policy.violated) ? NULL : spoil;
-        server->take_over = rule_set_empty(&s->policy.violated) ? NULL : take_over;
+        server->take_over =
+            rule_set_empty(&s->policy.violated) && !s->tls_take_over ? NULL : take_over;
         server->user = s;
         return nvme_tls_server(server);
 }
@@ -246,6 +249,8 @@ static const char *start_tls(struct nvme_service *s, const struct target_options
 
         if (!nvme_tls_is_asked(&o->tls) && o->tls_required)
                 return "TLS cannot be required without a PSK";
+        s->tls_take_over = o->tls_take_over;
+        s->tls_user = o->tls_user;
         s->tls_use = o->tls_required && !rule_in(&o->policy.violated, TLS_REQUIRED) ? TLS_ALONE
                      : asked                                                        ? TLS_OR_PLAIN
                                                                                     : TLS_BY_PORT;

@@ -23,6 +23,9 @@ struct nvme_service {
         struct nvme_tls_server tls_server[2]; /* of these two: */
         struct tls *tls,
             *tls_alone; /* for hosts with TLS and without; for those with it. NULL: no OpenSSL */
+        bool (*tls_take_over)(void *tls_user, const struct nvme_tls_server *server,
+                              struct stream *s, const uint8_t *hello, size_t len);
+        void *tls_user;                                        /* both see struct target_options */
         enum { TLS_BY_PORT, TLS_OR_PLAIN, TLS_ALONE } tls_use; /* on each port over TCP */
         bool success;                                          /* C2HData may carry SUCCESS */
         bool sqfc_disable;                                     /* as far as its options go */

@@ -13,6 +13,8 @@
 
 struct capture_writer;
 struct config;
+struct nvme_tls_server;
+struct stream;
 struct verbs_provider;
 
 #define TARGET_NQN "nqn.2026-01.io.nvmfspec:target" /* the default subsystem */
@@ -90,6 +92,10 @@ struct target_options {
                                         * 0: none */
         bool tls_required;   /* hosts without TLS are not served */
         bool tls_untold;     /* the discovery log tells nothing of TLS */
+        /* As nvme_tls_server.take_over, before the target's own; it is called on the reactors' threads. NULL: none. */
+        bool (*tls_take_over)(void *tls_user, const struct nvme_tls_server *server,
+                              struct stream *s, const uint8_t *hello, size_t len);
+        void *tls_user; /* its own */
         /* Secure channel concatenation for hosts that have a key for authentication (TCP): the PSK that they
          * generate is the only one that they may use. */
         enum target_concat concat;

@@ -38,7 +38,7 @@ struct nvme_tls_server {
         /* see tls_config.spoil; NULL: it breaks nothing on purpose */
         size_t (*spoil)(const struct nvme_tls_server *server, const uint8_t *hello, size_t len,
                         uint8_t *answer, size_t size);
-        /* see tls_config.take_over; NULL with spoil */
+        /* see tls_config.take_over; NULL: never */
         bool (*take_over)(const struct nvme_tls_server *server, struct stream *s,
                           const uint8_t *hello, size_t len);
         const void *user; /* of all of them */
