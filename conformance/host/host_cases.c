@@ -457,12 +457,15 @@ void want_tls(struct t *t)
 
         if (!auth_openssl())
                 skip(t, "this program was built without OpenSSL");
-        if (peer(t)->tls_works)
-                return;
-        play(t, &right, &seen);
-        if (!seen.hellos || seen.status != 0)
+        if (peer(t)->tls_state == TLS_UNTRIED) {
+                play(t, &right, &seen);
+                if (seen.hellos && seen.status == 0)
+                        peer(t)->tls_state = TLS_WORKS;
+                else if (seen.status != PLAY_HUNG)
+                        peer(t)->tls_state = TLS_FAILS;
+        }
+        if (peer(t)->tls_state != TLS_WORKS)
                 skip(t, "the host does not work over TLS");
-        peer(t)->tls_works = true;
 }
 
 static void play_crc(struct t *t)

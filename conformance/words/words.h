@@ -66,8 +66,8 @@ struct peer {                /* suite.peer: the target or host under test */
         struct rule_policy policy; /* of the reference host; with a hook: of its targets */
         bool fails;                /* with a sound target, too, from the beginning on */
         bool moves;                /* with a sound target it has read or written */
-        bool tls_works;            /* with one over TLS it has done its work */
-        char found[NQN_FIELD];     /* subnqn, from discovery */
+        enum { TLS_UNTRIED, TLS_WORKS, TLS_FAILS } tls_state; /* with one over TLS */
+        char found[NQN_FIELD];                                /* subnqn, from discovery */
 };
 
 struct world { /* t.world */

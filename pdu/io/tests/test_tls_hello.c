@@ -159,6 +159,120 @@ static void answers_are_read(void **state)
         assert_int_equal(a.kind, TLS_UNREADABLE);
 }
 
+static struct tls_server_hello server_hello(void)
+{
+        static const uint8_t session[] = { 1, 2, 3 };
+
+        return (struct tls_server_hello) { .legacy = TLS_1_2,
+                                           .version = TLS_1_3,
+                                           .session = session,
+                                           .session_len = sizeof(session),
+                                           .suite = 0x1302,
+                                           .psk = true,
+                                           .identity = 7,
+                                           .group = TLS_X25519,
+                                           .share = tls_known_share(TLS_X25519) };
+}
+
+static struct tls_answer read_back(const struct tls_server_hello *h)
+{
+        static uint8_t record[TLS_ANSWER_MAX];
+        size_t n = tls_server_hello_build(h, record);
+
+        assert_int_not_equal(n, 0);
+        return tls_answer_read(record, n);
+}
+
+static void server_hellos_are_as_they_are_wanted(void **state)
+{
+        struct tls_server_hello h = server_hello();
+        struct tls_answer a = read_back(&h);
+
+        (void)state;
+        assert_int_equal(a.kind, TLS_SERVER_HELLO);
+        assert_int_equal(a.identity, 7);
+        assert_int_equal(a.suite, 0x1302);
+        assert_int_equal(a.group, TLS_X25519);
+        assert_int_equal(a.share_len, 32);
+        assert_int_equal(a.session_len, 3);
+        assert_false(a.strange || a.twice || a.over || a.downgraded || a.cookie.p);
+        assert_int_equal(a.message_len, a.len - HEADER);
+        h.legacy = TLS_1_0;
+        h.compression = 1;
+        h.strange = 16;
+        h.twice = h.downgraded = true;
+        a = read_back(&h);
+        assert_int_equal(a.legacy, TLS_1_0);
+        assert_int_equal(a.version, TLS_1_3);
+        assert_int_equal(a.compression, 1);
+        assert_int_equal(a.strange, 16);
+        assert_true(a.twice && a.downgraded);
+}
+
+static void wrong_lengths_of_server_hellos_are_seen(void **state)
+{
+        struct tls_server_hello h = server_hello();
+
+        (void)state;
+        h.over = true;
+        assert_true(read_back(&h).over);
+        h = server_hello();
+        h.wrong_len = TLS_LAST_LEN;
+        h.wrong_by = 1;
+        assert_int_equal(read_back(&h).kind, TLS_UNREADABLE);
+        h.wrong_by = -1;
+        assert_int_equal(read_back(&h).kind, TLS_UNREADABLE);
+}
+
+static void requests_to_try_again_are_read(void **state)
+{
+        struct tls_server_hello h = server_hello();
+        struct tls_answer a;
+
+        (void)state;
+        h.retry = true;
+        h.psk = false;
+        h.cookie = (struct auth_slice) { "sesame", 6 };
+        a = read_back(&h);
+        assert_int_equal(a.kind, TLS_RETRY);
+        assert_int_equal(a.group, TLS_X25519);
+        assert_int_equal(a.cookie.len, 6);
+        assert_memory_equal(a.cookie.p, "sesame", 6);
+        assert_int_equal(a.share_len, 0);
+}
+
+static void a_second_hello_repeats_the_first(void **state)
+{
+        const struct auth_slice cookie = { "sesame", 6 };
+        const struct tls_psk psk = psk_of(TLS_AES_128_GCM);
+        struct tls_hello h = hello_of(&psk);
+        uint8_t records[2][TLS_HELLO_MAX];
+        struct tls_hello_view first, second;
+        struct auth_slice share;
+
+        (void)state;
+        h.group = TLS_X25519;
+        h.spare_group = TLS_SECP256R1;
+        assert_true(
+            tls_hello_read(&first, records[0], tls_hello_build(auth_openssl(), &h, records[0])));
+        assert_true(tls_hello_has_group(&first, TLS_SECP256R1));
+        assert_false(tls_hello_has_group(&first, TLS_SECP384R1));
+        assert_true(tls_hello_has_suite(&first, 0x1301) && !tls_hello_has_suite(&first, 0x1302));
+        assert_true(tls_hello_share(&first, TLS_X25519, &share) && share.len == 32);
+        assert_false(tls_hello_share(&first, TLS_SECP256R1, &share));
+        assert_true(tls_hello_has_extension(&first, 41) && !tls_hello_has_extension(&first, 44));
+        h.shares_spare = true;
+        h.cookie = &cookie;
+        assert_true(
+            tls_hello_read(&second, records[1], tls_hello_build(auth_openssl(), &h, records[1])));
+        assert_true(tls_hello_share(&second, TLS_SECP256R1, &share) && share.len == 65);
+        assert_int_equal(second.cookie.len, 6);
+        assert_true(tls_hello_repeats(&second, &first));
+        h.modes = TLS_PSK_KE;
+        tls_hello_read(&second, records[1], tls_hello_build(auth_openssl(), &h, records[1]));
+        assert_false(tls_hello_repeats(&second, &first));
+}
+
 static void records_are_sealed_and_opened(void **state)
 {
         const struct auth_slice hello = { "client", 6 }, answer = { "server", 6 };
@@ -193,6 +307,10 @@ int main(void)
                 cmocka_unit_test(an_identity_can_be_too_long),
                 cmocka_unit_test(old_versions_have_nothing_new),
                 cmocka_unit_test(answers_are_read),
+                cmocka_unit_test(server_hellos_are_as_they_are_wanted),
+                cmocka_unit_test(wrong_lengths_of_server_hellos_are_seen),
+                cmocka_unit_test(requests_to_try_again_are_read),
+                cmocka_unit_test(a_second_hello_repeats_the_first),
                 cmocka_unit_test(records_are_sealed_and_opened),
         };
 
