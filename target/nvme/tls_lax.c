@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tls_lax.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/tls.h"
 #include "pdu/core/wipe.h"
 #include "pdu/nvme/io/auth_openssl.h"
-#include "pdu/nvme/io/tls_hand.h"
+#include "pdu/nvme/io/hand_stream.h"
 #include "pdu/nvme/io/tls_record.h"
 #include "pdu/nvme/wire/rules.h"
 #include "target/nvme/tls_spoil.h"
 
-enum { HEADER = 5, MESSAGE = 4, ROOM = TLS_SEALED_MAX + 4096 };
+enum { HEADER = 5, MESSAGE = 4, HELLO_MAX = 5 + 16384 };
 
 static const enum rule_id its_rules[] = {
         TLS_REC_TAG,      TLS_REC_LONG,   TLS_REC_TYPE,    TLS_REC_NO_TYPE,  TLS_REC_PADDING,
@@ -21,15 +21,10 @@ static const enum rule_id its_rules[] = {
 };
 
 struct lax {
+        struct hand_stream tls; /* first */
         const struct rule_policy *policy;
-        struct tls_hand hand;
-        size_t hello_len; /* bytes of the ClientHello that are still to be passed over */
-        bool open;        /* the client's Finished has come */
-        bool owes_update, ended;
-        uint8_t in[ROOM]; /* records, the last one perhaps not whole */
-        size_t in_len;
-        uint8_t data[ROOM]; /* for who reads */
-        size_t data_at, data_len;
+        bool open; /* the client's Finished has come */
+        bool owes_update;
 };
 
 static struct lax *own(const struct stream *s)
@@ -42,20 +37,6 @@ static bool breaks(const struct lax *l, enum rule_id rule)
         return rule_in(&l->policy->violated, rule);
 }
 
-static bool send_bytes(struct stream *s, void *p, size_t n)
-{
-        const struct iovec iov = { p, n };
-
-        return n > 0 && stream_over_tcp.write(s, &iov, 1) == (ssize_t)n;
-}
-
-static bool send_record(struct stream *s, uint8_t type, const void *content, size_t len)
-{
-        uint8_t record[TLS_SEALED_MAX];
-
-        return send_bytes(s, record, tls_hand_seal(&own(s)->hand, type, content, len, 0, record));
-}
-
 /* --- what comes ----------------------------------------------------------------------------------- */
 
 /* All return false where the connection has to end. */
@@ -63,11 +44,11 @@ static bool send_record(struct stream *s, uint8_t type, const void *content, siz
 static bool take_finished(struct lax *l, const uint8_t *message, size_t len)
 {
         uint8_t right[TLS_FINISHED_MAX];
-        size_t n = tls_hand_finished(&l->hand, PARTY_HOST, right);
+        size_t n = tls_hand_finished(&l->tls.hand, PARTY_HOST, right);
         bool good = n > 0 && n == len && memcmp(right, message, n) == 0;
 
         l->open = good || (message[0] == TLS_FINISHED && breaks(l, TLS_PROOF));
-        return l->open && tls_hand_switch(&l->hand, PARTY_HOST) == 0;
+        return l->open && tls_hand_switch(&l->tls.hand, PARTY_HOST) == 0;
 }
 
 static bool take_update(struct lax *l, const uint8_t *message, size_t len)
@@ -78,7 +59,7 @@ static bool take_update(struct lax *l, const uint8_t *message, size_t len)
             (asks > 1 && !breaks(l, TLS_UPDATE_VALUE)))
                 return false;
         l->owes_update |= asks == 1 && !breaks(l, TLS_UPDATE_ANSWER);
-        return breaks(l, TLS_UPDATE_KEYS) || tls_hand_update(&l->hand, PARTY_HOST) == 0;
+        return breaks(l, TLS_UPDATE_KEYS) || tls_hand_update(&l->tls.hand, PARTY_HOST) == 0;
 }
 
 static bool take_message(struct lax *l, const uint8_t *message, size_t len)
@@ -93,13 +74,15 @@ static bool take_message(struct lax *l, const uint8_t *message, size_t len)
 
 static bool take_alert(struct lax *l, const uint8_t *alert, size_t len)
 {
-        l->ended = len == 2 && alert[1] == 0;
-        return l->ended || breaks(l, TLS_ALERT_FATAL);
+        l->tls.over = len == 2 && alert[1] == TLS_CLOSE_NOTIFY;
+        return l->tls.over || breaks(l, TLS_ALERT_FATAL);
 }
 
-static bool take_content(struct lax *l, uint8_t type, const uint8_t *content, size_t len,
+static bool take_content(struct stream *s, uint8_t type, const uint8_t *content, size_t len,
                          bool padded)
 {
+        struct lax *l = own(s);
+
         if (type == 0)
                 return breaks(l, TLS_REC_NO_TYPE);
         if (type == TLS_HANDSHAKE)
@@ -107,16 +90,15 @@ static bool take_content(struct lax *l, uint8_t type, const uint8_t *content, si
         if (type == TLS_ALERTS)
                 return take_alert(l, content, len);
         if (type != TLS_DATA || !l->open || (padded && breaks(l, TLS_REC_PADDING)) ||
-            (len == 0 && breaks(l, TLS_REC_EMPTY)) || len > sizeof(l->data) - l->data_len)
+            (len == 0 && breaks(l, TLS_REC_EMPTY)))
                 return false;
-        memcpy(l->data + l->data_len, content, len);
-        l->data_len += len;
-        return true;
+        return hand_stream_give(s, content, len);
 }
 
-static bool take_record(struct lax *l, const uint8_t *record, size_t len)
+static bool take_record(struct stream *s, const uint8_t *record, size_t len)
 {
-        uint8_t content[ROOM], type;
+        struct lax *l = own(s);
+        uint8_t content[HAND_IN], type;
         ssize_t n;
 
         if (record[0] == TLS_CHANGE_CIPHER && !l->open)
@@ -125,135 +107,40 @@ static bool take_record(struct lax *l, const uint8_t *record, size_t len)
                 return breaks(l, TLS_REC_TYPE);
         if (len > TLS_SEALED_MAX && !breaks(l, TLS_REC_LONG))
                 return false;
-        n = tls_hand_open(&l->hand, record, len, content, &type);
+        n = tls_hand_open(&l->tls.hand, record, len, content, &type);
         if (n < 0) {
-                l->hand.seq[PARTY_HOST]++;
+                l->tls.hand.seq[PARTY_HOST]++;
                 return breaks(l, TLS_REC_TAG);
         }
-        return take_content(l, type, content, (size_t)n, (size_t)n + TLS_RECORD_MORE < len);
+        return take_content(s, type, content, (size_t)n, (size_t)n + TLS_RECORD_MORE < len);
 }
 
-/* What is no record at all ends at the end of what has come. */
-static bool take_records(struct lax *l)
+static size_t on_record(struct stream *s, uint8_t *record, size_t len)
 {
-        bool good = true;
-
-        while (good && l->in_len > 0) {
-                bool plain = l->in[0] < TLS_CHANGE_CIPHER || l->in[0] > TLS_DATA;
-                size_t n = plain ? l->in_len : tls_record_len(l->in, l->in_len);
-
-                if (n == 0)
-                        return l->in_len < sizeof(l->in);
-                good = take_record(l, l->in, n);
-                l->in_len -= n;
-                memmove(l->in, l->in + n, l->in_len);
-        }
-        return good;
+        return take_record(s, record, len) ? len : 0;
 }
 
-/* --- as a stream ---------------------------------------------------------------------------------- */
-
-/* Bytes that came, 0: the end, -1 with errno. */
-static ssize_t fill(struct stream *s)
+/* After our KeyUpdate our keys are others. */
+static bool on_sends(struct stream *s)
 {
         struct lax *l = own(s);
-        size_t room = l->hello_len > 0 ? l->hello_len : sizeof(l->in) - l->in_len;
-        const struct iovec iov = { l->in + l->in_len, room };
-        ssize_t n = stream_over_tcp.read(s, &iov, 1);
+        bool owes = l->owes_update;
 
-        if (n > 0 && l->hello_len > 0)
-                l->hello_len -= (size_t)n;
-        else if (n > 0)
-                l->in_len += (size_t)n;
-        return n;
-}
-
-static ssize_t hand_out(struct lax *l, const struct iovec *iov, int n)
-{
-        size_t sum = 0;
-
-        for (int i = 0; i < n && l->data_at < l->data_len; i++) {
-                size_t part = l->data_len - l->data_at;
-
-                part = part < iov[i].iov_len ? part : iov[i].iov_len;
-                memcpy(iov[i].iov_base, l->data + l->data_at, part);
-                l->data_at += part;
-                sum += part;
-        }
-        if (l->data_at == l->data_len)
-                l->data_at = l->data_len = 0;
-        return (ssize_t)sum;
-}
-
-static ssize_t lax_read(struct stream *s, const struct iovec *iov, int n)
-{
-        struct lax *l = own(s);
-        ssize_t got;
-
-        while (l->data_len == 0 && !l->ended) {
-                got = fill(s);
-                if (got <= 0)
-                        return got;
-                if (take_records(l))
-                        continue;
-                errno = EPROTO;
-                return -1;
-        }
-        return l->data_len > 0 ? hand_out(l, iov, n) : 0;
-}
-
-/* After ours the peer's keys are others. */
-static bool answer_update(struct stream *s)
-{
-        static const uint8_t update[] = { TLS_KEY_UPDATE, 0, 0, 1, 0 };
-        struct lax *l = own(s);
-
-        if (!l->owes_update)
-                return true;
         l->owes_update = false;
-        return send_record(s, TLS_HANDSHAKE, update, sizeof(update)) &&
-               tls_hand_update(&l->hand, PARTY_CONTROLLER) == 0;
+        return !owes || hand_stream_put_update(s, 0);
 }
 
-static ssize_t lax_write(struct stream *s, const struct iovec *iov, int n)
+static void on_closes(struct stream *s)
 {
-        size_t len = iov->iov_len < TLS_CONTENT_MAX ? iov->iov_len : TLS_CONTENT_MAX;
+        static const uint8_t close_notify[] = { 1, TLS_CLOSE_NOTIFY };
 
-        (void)n;
-        if (answer_update(s) && send_record(s, TLS_DATA, iov->iov_base, len))
-                return (ssize_t)len;
-        errno = EPROTO;
-        return -1;
+        if (!breaks(own(s), TLS_ALERT_CLOSE))
+                hand_stream_put_record(s, TLS_ALERTS, close_notify, sizeof(close_notify), 0);
 }
 
-static int lax_half_close(struct stream *s)
-{
-        return stream_over_tcp.half_close(s);
-}
-
-static void lax_close(struct stream *s, bool reset)
-{
-        static const uint8_t close_notify[] = { 1, 0 };
-        struct lax *l = own(s);
-
-        if (!reset && !breaks(l, TLS_ALERT_CLOSE))
-                send_record(s, TLS_ALERTS, close_notify, sizeof(close_notify));
-        stream_over_tcp.close(s, reset);
-        tls_hand_end(&l->hand);
-        free(l);
-        s->own = NULL;
-}
-
-static uint32_t lax_wants(const struct stream *s, uint32_t events)
-{
-        return events & EPOLLIN && own(s)->data_len > 0 ? events | STREAM_NOW : events;
-}
-
-static const struct stream_ops stream_lax = { .read = lax_read,
-                                              .write = lax_write,
-                                              .half_close = lax_half_close,
-                                              .close = lax_close,
-                                              .wants = lax_wants };
+static const struct hand_stream_ops its_ops = { .record = on_record,
+                                                .sends = on_sends,
+                                                .closes = on_closes };
 
 /* --- its first flight ----------------------------------------------------------------------------- */
 
@@ -263,7 +150,7 @@ static bool send_flight(struct stream *s)
         static const uint8_t extensions[] = { TLS_EXTENSIONS, 0, 0, 2, 0, 0 };
         uint8_t flight[sizeof(extensions) + TLS_FINISHED_MAX];
         uint8_t *finished = flight + sizeof(extensions);
-        struct tls_hand *h = &own(s)->hand;
+        struct tls_hand *h = &own(s)->tls.hand;
         size_t n;
 
         memcpy(flight, extensions, sizeof(extensions));
@@ -271,7 +158,7 @@ static bool send_flight(struct stream *s)
                 return false;
         n = tls_hand_finished(h, PARTY_CONTROLLER, finished);
         return n > 0 && tls_hand_heard(h, finished, n) == 0 &&
-               send_record(s, TLS_HANDSHAKE, flight, sizeof(extensions) + n) &&
+               hand_stream_put_record(s, TLS_HANDSHAKE, flight, sizeof(extensions) + n, 0) &&
                tls_hand_complete(h) == 0 && tls_hand_switch(h, PARTY_CONTROLLER) == 0;
 }
 
@@ -285,9 +172,9 @@ static bool greet(struct stream *s, const struct tls_hello_view *v, const struct
                                 share = { v->share, v->share_len };
 
         return n > 0 &&
-               tls_hand_begin(&own(s)->hand, PARTY_CONTROLLER, psk, &client, &server,
+               tls_hand_begin(&own(s)->tls.hand, PARTY_CONTROLLER, psk, &client, &server,
                               v->share_group, &share) == 0 &&
-               send_bytes(s, record, n) && send_flight(s);
+               hand_stream_put(s, record, n) && send_flight(s);
 }
 
 static bool has_to(const struct rule_policy *policy)
@@ -298,31 +185,37 @@ static bool has_to(const struct rule_policy *policy)
         return false;
 }
 
+/* It was looked at, and is still there. */
+static bool pass_over(struct stream *s, size_t len)
+{
+        uint8_t hello[HELLO_MAX];
+        const struct iovec iov = { hello, len };
+
+        return len <= sizeof(hello) && stream_over_tcp.read(s, &iov, 1) == (ssize_t)len;
+}
+
+static bool can_take(const struct nvme_tls_server *server, const struct tls_hello_view *v,
+                     struct tls_psk *psk)
+{
+        return v->version == TLS_1_3 && v->share_group != TLS_FFDHE3072 &&
+               tls_offered_key(server, v, psk) && tls_hello_proves(auth_openssl(), v, psk);
+}
+
 bool tls_lax_take(const struct nvme_tls_server *server, const struct rule_policy *policy,
                   struct stream *s, const uint8_t *hello, size_t len)
 {
         struct tls_psk psk = { 0 };
         struct tls_hello_view v;
-        struct lax *l;
-        void *before = s->own;
+        struct lax *l = NULL;
 
-        if (!has_to(policy) || !tls_hello_read(&v, hello, len) || v.version != TLS_1_3 ||
-            v.share_group == TLS_FFDHE3072 || !tls_offered_key(server, &v, &psk) ||
-            !tls_hello_proves(auth_openssl(), &v, &psk))
-                return false;
-        l = calloc(1, sizeof(*l));
-        if (!l)
-                return false;
-        l->policy = policy;
-        l->hello_len = len;
-        s->own = l;
-        if (greet(s, &v, &psk)) {
-                s->ops = &stream_lax;
-        } else {
-                s->own = before;
-                free(l);
-                l = NULL;
+        if (has_to(policy) && tls_hello_read(&v, hello, len) && can_take(server, &v, &psk))
+                l = calloc(1, sizeof(*l));
+        if (l) {
+                l->policy = policy;
+                hand_stream_begin(s, &l->tls, &its_ops);
+                l->tls.ready = true;
+                l->tls.failed = !greet(s, &v, &psk) || !pass_over(s, len);
         }
         wipe(&psk, sizeof(psk));
-        return l != NULL;
+        return l;
 }
