@@ -228,7 +228,8 @@ static int crash(const struct played *seen)
         return 0;
 }
 
-void want_orderly(struct t *t, const struct played *seen)
+/* A hook that does not run says nothing, and one whose host was killed by its own doing says all. */
+static void want_orderly(struct t *t, const struct played *seen)
 {
         if (!peer(t)->hook)
                 return;
@@ -261,7 +262,7 @@ struct played play_own(struct t *t)
         return seen;
 }
 
-void want_success(struct t *t, const struct played *seen)
+static void want_success(struct t *t, const struct played *seen)
 {
         if (seen->status != 0)
                 fail(t, "the host completes its work", "it failed with %d: %s", seen->status,

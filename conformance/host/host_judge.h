@@ -41,10 +41,7 @@ void want_tls(struct t *t);
 
 /* All of these end the case where it is not so. */
 
-/* A hook that does not run says nothing, and one whose host was killed by its own doing says all. */
-void want_orderly(struct t *t, const struct played *seen);
-void want_success(struct t *t, const struct played *seen);
-/* ... and has done enough with the subsystem: who moves no data keeps to all that concerns data. */
+/* It has done its work with the subsystem: who moves no data keeps to all that concerns data. */
 void want_work(struct t *t, const struct played *seen);
 /* It is not content although it cannot be, and does not go on waiting for what cannot come. */
 void want_failure(struct t *t, const struct played *seen, const char *expected);

@@ -53,16 +53,16 @@ enum tls_act {               /* what is not as usual */
                TLS_ACT_CCS_VALUE,     /* one that has not 1 */
 
                /* before data */
-               TLS_ACT_TAG,        /* a record that cannot be decrypted */
-               TLS_ACT_OVERFLOW,   /* a record of 16,641 bytes */
-               TLS_ACT_TYPE,       /* a PDU in clear */
-               TLS_ACT_CCS_LATE,   /* ChangeCipherSpec */
-               TLS_ACT_NO_TYPE,    /* a record that is nothing but padding */
-               TLS_ACT_NO_MESSAGE, /* a handshake record without content */
-               TLS_ACT_PADDING,    /* padding in each record */
-               TLS_ACT_EMPTY,      /* records of data without any */
-               TLS_ACT_UPDATE,     /* KeyUpdate, again and again */
-               TLS_ACT_UPDATE_ASKED,
+               TLS_ACT_TAG,              /* a record that cannot be decrypted */
+               TLS_ACT_OVERFLOW,         /* a record of 16,641 bytes */
+               TLS_ACT_TYPE,             /* a PDU in clear */
+               TLS_ACT_CCS_LATE,         /* ChangeCipherSpec */
+               TLS_ACT_NO_TYPE,          /* a record that is nothing but padding */
+               TLS_ACT_NO_MESSAGE,       /* a handshake record without content */
+               TLS_ACT_PADDING,          /* padding in each record */
+               TLS_ACT_EMPTY,            /* records of data without any */
+               TLS_ACT_UPDATE,           /* KeyUpdate, again and again */
+               TLS_ACT_UPDATE_ASKED,     /* KeyUpdate that asks for one */
                TLS_ACT_UPDATE_VALUE,     /* with a request_update of 2 */
                TLS_ACT_UPDATE_MORE,      /* with another message in its record */
                TLS_ACT_TICKET,           /* NewSessionTicket */

@@ -63,7 +63,7 @@ def test_detection_power():
     ("tag", "record-tag", "the host continued on it"),
     ("alerts", "alert-warning", "the host continued on it"),
     ("cookieless", "cookie", "has not the cookie"),
-    ("retry-anew", "retry-same", "differs in what may not change"),
+    ("retry-changed", "retry-same", "differs in what may not change"),
     ("key-update-answer", "key-update-answer", "data before the KeyUpdate"),
     ("ticket", "ticket", "it failed with"),
     ("closes", "close-notify", "the end without it"),
@@ -81,13 +81,13 @@ def test_what_breaks_one_rule_breaks_no_other():
 
 @pytest.mark.parametrize("args, code, verdict", [((), 0, "lenient"), (("--strict",), 1, "fail")])
 def test_an_end_without_an_alert_is_lenient(args, code, verdict):
-    seen = judge("--hook", spoilt("retry-anew"), "tcp/tls/host-record-tag", *args, code=code)
+    seen = judge("--hook", spoilt("retry-changed"), "tcp/tls/host-record-tag", *args, code=code)
     assert seen["verdict"] == verdict and "without any" in seen["seen"]
 
 
 @pytest.mark.parametrize("case", [
-    "hello-legacy-version", "retry", "retry-same", "cookie", "message-pieces", "change-cipher", "record-padding", "record-empty",
-    "key-update", "key-update-answer", "ticket", "close-notify",
+    "hello-legacy-version", "retry", "retry-same", "cookie", "message-pieces", "change-cipher", "record-padding",
+    "record-empty", "key-update", "key-update-answer", "ticket", "close-notify",
 ])
 def test_what_is_lawful_accuses_nobody(case):
     """Nor does it a host whose TLS is another one: by hand, and right in this."""
