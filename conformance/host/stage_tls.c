@@ -18,7 +18,9 @@ enum {
         PIECE = 97,        /* bytes of data, */
         MESSAGE_PIECE = 7, /* and of messages, in a record */
         PADDING = 200,
-        UPDATES = 8,     /* KeyUpdates, one before each of the first records of data */
+        UPDATES = 8, /* KeyUpdates, one before each of the first records of data */
+        MANY = 100,
+        END_AT = 4,      /* records of data before the end */
         HELLO_DONE = 14, /* ServerHelloDone of TLS 1.2 */
         LATE_AUTH = 49,  /* post_handshake_auth, RFC 8446 4.2.6 */
         ALPN = 16,       /* RFC 7301, which NVMe/TCP has no use for */
@@ -372,6 +374,21 @@ static bool send_update(struct stream *s, unsigned n)
         return n >= UPDATES || hand_stream_put_update(s, NOT_REQUESTED);
 }
 
+static bool send_many_updates(struct stream *s, unsigned n)
+{
+        for (unsigned i = 0; n == 0 && i < MANY; i++)
+                if (!hand_stream_put_update(s, NOT_REQUESTED))
+                        return false;
+        return true;
+}
+
+static bool end_it(struct stream *s, unsigned n)
+{
+        if (n == END_AT)
+                stream_over_tcp.half_close(s);
+        return n < END_AT;
+}
+
 static bool ask_for_update(struct stream *s, unsigned n)
 {
         if (n > 0)
@@ -472,6 +489,8 @@ static const struct act acts[TLS_ACTS] = {
         [TLS_ACT_ALERT_WARNING] = { ONCE(TLS_ALERTS, 1, 20) },
         [TLS_ACT_ALERT_UNKNOWN] = { ONCE(TLS_ALERTS, 2, 200) },
         [TLS_ACT_CLOSED] = { ONCE(TLS_ALERTS, 1, TLS_CLOSE_NOTIFY) },
+        [TLS_ACT_UPDATES] = { .before = send_many_updates, .lawful = true },
+        [TLS_ACT_TRUNCATED] = { .before = end_it, .lawful = true },
 };
 /* clang-format on */
 

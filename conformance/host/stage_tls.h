@@ -72,6 +72,8 @@ enum tls_act {               /* what is not as usual */
                TLS_ACT_ALERT_WARNING,    /* an error alert with the level of a warning */
                TLS_ACT_ALERT_UNKNOWN,    /* an alert that nobody knows */
                TLS_ACT_CLOSED,           /* close_notify, and data after it */
+               TLS_ACT_UPDATES,          /* a hundred KeyUpdates in a row */
+               TLS_ACT_TRUNCATED,        /* the end, without close_notify */
                TLS_ACTS,
 };
 

@@ -6,6 +6,7 @@ static void play_ends(struct t *t);
 static void play_works(struct t *t);
 static void play_careful(struct t *t);
 static void play_closes(struct t *t);
+static void play_truncated(struct t *t);
 
 #define ACT(run_, rule_, id_, says_, ...)                                                          \
         PLAY_OF(run_, RULES(rule_), "tcp", id_, MUST, says_, TLS(PSK), __VA_ARGS__)
@@ -14,6 +15,9 @@ static void play_closes(struct t *t);
 #define WORKS(rule, id, act_, says)   ACT(play_works, rule, id, says, .act = (act_))
 #define CAREFUL(rule, id, act_, says) ACT(play_careful, rule, id, says, .act = (act_))
 #define CLOSES(rule, id, act_, says)  ACT(play_closes, rule, id, says, .act = (act_))
+/* No sentence says what the host has to make of it. */
+#define OPEN(run, id, act_, says)                                                                  \
+        PLAY_OF(run, NO_RULE, "tcp", id, INFO, says, TLS(PSK), .act = (act_))
 
 /* clang-format off */
 static const struct host_case cases[] = {
@@ -33,7 +37,7 @@ static const struct host_case cases[] = {
               "A ServerHello with TLS 1.2 in supported_versions ends the connection"),
         ENDS(TLS_HOST_DOWNGRADE, "tcp/tls/host-downgrade", TLS_ACT_DOWNGRADE, 0,
               "A ServerHello of TLS 1.2 whose random says that TLS 1.3 was possible ends the connection"),
-        ENDS(TLS_HOST_UNASKED, "tcp/tls/host-extension-unasked", TLS_ACT_UNASKED, 110,
+        ENDS(TLS_HOST_UNASKED, "tcp/tls/host-extension-unasked", TLS_ACT_UNASKED, 0,
               "A ServerHello with an extension that was not asked for ends the connection"),
         ENDS(TLS_HOST_UNASKED, "tcp/tls/host-extension-unasked-later", TLS_ACT_UNASKED_LATER, 110,
               "EncryptedExtensions with one that was not asked for end the connection"),
@@ -127,6 +131,10 @@ static const struct host_case cases[] = {
               "Data after close_notify is not taken"),
         CLOSES(TLS_HOST_ALERT_CLOSE, "tcp/tls/host-close-notify", TLS_ACT_USUAL,
               "A connection that the host closes has its close_notify"),
+        OPEN(play_works, "tcp/tls/host-key-update-many", TLS_ACT_UPDATES,
+             "The host works with a target that sends KeyUpdate a hundred times in a row"),
+        OPEN(play_truncated, "tcp/tls/host-no-close-notify", TLS_ACT_TRUNCATED,
+             "The host reports an error when the connection ends without close_notify"),
 };
 /* clang-format on */
 
@@ -178,6 +186,16 @@ static void play_ends(struct t *t)
                 fail(t, expected, "the host left the connection open (and failed with %d: %s)",
                      seen.status, seen.says);
         judge_alert(t, &seen);
+}
+
+static void play_truncated(struct t *t)
+{
+        struct played seen;
+
+        t->negative = true;
+        seen = play_act(t);
+        want_meaning(t, &seen);
+        want_failure(t, &seen, "an error");
 }
 
 /* --- what it has to work with ---------------------------------------------------------------------- */
