@@ -182,6 +182,6 @@ void play(struct t *t, const struct play *p, struct played *seen)
         if (stage_see(&s, error, sizeof(error)) < 0)
                 broke(t, "%s", error);
         seen->broken |= seen->tls.done;
-        seen->left |= seen->tls.left;
+        seen->left |= seen->tls.left || seen->tls.ended_ns >= s.over_ns;
         tell_errors(t, seen);
 }

@@ -6,6 +6,7 @@
 
 #include "pdu/core/tls.h"
 #include "pdu/core/wipe.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/hand_stream.h"
 #include "target/nvme/tls_spoil.h"
@@ -855,7 +856,10 @@ static void on_gone(struct stream *s)
 {
         struct scene *c = scene_of(s);
 
-        c->seen->left |= c->spoilt && !c->tls.ended && !c->tls.over;
+        if (c->spoilt && (c->tls.ended || c->tls.over))
+                c->seen->ended_ns = loop_wall_ns();
+        else
+                c->seen->left |= c->spoilt;
         c->seen->unclosed |= c->open && c->tls.ended && !c->tls.over && s->end == STREAM_FIN;
         wipe(&c->psk, sizeof(c->psk));
 }

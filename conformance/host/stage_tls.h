@@ -82,6 +82,7 @@ struct tls_seen {
         bool done;         /* it was done on one of them; there: */
         bool went_on;      /* the host sent its Finished, or data, after what it had to end for */
         bool left;         /* ... or left one open until its target ended it */
+        int64_t ended_ns;  /* loop_wall_ns() when it had ended the last one of them */
         bool alerted;      /* it sent an alert: */
         uint8_t alert;     /* the description of the first one */
         bool unclosed;     /* one that had worked was closed without close_notify */

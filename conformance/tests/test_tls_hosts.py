@@ -96,6 +96,31 @@ def test_what_is_lawful_accuses_nobody(case):
         assert seen["verdict"] == "pass" and not seen.get("noticed"), seen
 
 
+# Passes the ClientHello on, and then nothing: neither what its host says nor that it ends.
+DEAF = """
+import os, socket, subprocess, sys, time
+inner = socket.create_server(("127.0.0.1", 0))
+host = subprocess.Popen(sys.argv[1:] + ["-s", str(inner.getsockname()[1])], stdout=subprocess.DEVNULL)
+peer, target = inner.accept()[0], socket.create_connection((os.environ["NVMF_TRADDR"], int(os.environ["NVMF_TRSVCID"])))
+target.sendall(peer.recv(65536))
+time.sleep(60)
+"""
+
+
+def test_a_host_that_leaves_it_open(tmp_path):
+    """Until its hook is ended: that is not its doing."""
+    script, case = tmp_path / "deaf.py", "tcp/tls/host-finished"
+    script.write_text(DEAF)
+    deaf = OURS.replace(shlex.quote(NVMFSPEC), f"/usr/bin/python3 {script} {shlex.quote(NVMFSPEC)}", 1) \
+        .replace("-s $NVMF_TRSVCID ", "")
+    again = f"[ -e {tmp_path}/met ] || {{ touch {tmp_path}/met; exec {OURS}; }}; {deaf}"
+    hook = f"if [ $NVMF_CASE = {case} ]; then {again}; else {OURS}; fi"
+    seen, = json.loads(subprocess.run(
+        [NVMFSPEC, "conform", "--role", "host", "--hook", hook, case, "--timeout-scale", "0.3", "--json", "-"],
+        capture_output=True, text=True, timeout=100).stdout)["results"]
+    assert seen["verdict"] == "fail" and "neither failed nor disconnected" in seen["seen"], seen
+
+
 def test_a_host_that_offers_no_psk_alone():
     """The one case that ours skips."""
     case = "tcp/tls/host-share-missing"
