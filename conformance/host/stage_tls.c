@@ -66,6 +66,7 @@ struct act {
         size_t extra_len;
         const uint8_t *ccs; /* ChangeCipherSpec after the ServerHello; NULL: none */
         unsigned times;     /* ... so many */
+        bool again;         /* the ServerHello is sent once more */
         bool unaligned, wrong_proof;
         const uint8_t
             *rest; /* after the ServerHello: these bytes and nothing else; NULL: the usual flight */
@@ -446,6 +447,8 @@ static const struct act acts[TLS_ACTS] = {
                             .retry_if = lacks_x25519 },
         [TLS_ACT_NO_SHARE] = { .hello = leave_share, .can = wants_share },
         [TLS_ACT_PLAIN] = { HAS(instead, ICRESP) },
+        [TLS_ACT_NO_HELLO] = { HAS(instead, TLS_HANDSHAKE, 3, 3, 0, 6, NO_EXTENSIONS) },
+        [TLS_ACT_TWO_HELLOS] = { .again = true },
 
         [TLS_ACT_RETRY] = { .retry = ask_for_spare, .can = has_spare, .lawful = true },
         [TLS_ACT_COOKIE] = { .retry = give_cookie, .lawful = true },
@@ -642,7 +645,7 @@ static bool answer(struct stream *s)
         if (a->unaligned)
                 n = add_extensions(c, record, n);
         c->tls.ready = true;
-        if (!hand_stream_put(s, record, n))
+        if (!hand_stream_put(s, record, n) || (a->again && !hand_stream_put(s, record, n)))
                 return false;
         return a->rest ? hand_stream_put(s, a->rest, a->rest_len) : send_flight(s);
 }

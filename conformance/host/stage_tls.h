@@ -29,6 +29,8 @@ enum tls_act {               /* what is not as usual */
                TLS_ACT_POINT,       /* a share of x25519 that is zero */
                TLS_ACT_NO_SHARE,    /* none, where the host wants one */
                TLS_ACT_PLAIN,       /* ICResp without TLS in its place */
+               TLS_ACT_NO_HELLO,    /* EncryptedExtensions in its place */
+               TLS_ACT_TWO_HELLOS,  /* it comes twice */
 
                /* a HelloRetryRequest */
                TLS_ACT_RETRY,        /* for another group that was offered */

@@ -536,7 +536,8 @@ static bool take_record(struct stream *s, const uint8_t *record, size_t len)
         case TLS_CHANGE_CIPHER:
                 return take_change_cipher(l, record, len);
         case TLS_HANDSHAKE:
-                return l->at == WAITS_HELLO ? take_hello(s, record, len) : l->at == IS_OLD;
+                return l->at == WAITS_HELLO ? take_hello(s, record, len)
+                                            : l->at == IS_OLD || has(l, FLAW_HOST_TLS_REC_TYPE);
         default:
                 return false;
         }
