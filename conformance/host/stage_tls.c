@@ -873,11 +873,26 @@ static const struct hand_stream_ops its_ops = {
 
 /* --- the start ------------------------------------------------------------------------------------- */
 
+/* Derived in either way. */
+static bool find_key(struct scene *c, const struct nvme_tls_server *server)
+{
+        static const enum tls_derivation ways[] = { TLS_PRINTED, TLS_OLD };
+        struct nvme_tls_server with = *server;
+        bool found = false;
+
+        for (size_t i = 0; i < 2 && !found; i++) {
+                with.tls.derivation = ways[i];
+                found = tls_offered_key(&with, &c->view, &c->psk) &&
+                        tls_hello_proves(auth_openssl(), &c->view, &c->psk);
+        }
+        wipe(&with, sizeof(with));
+        return found;
+}
+
 static bool can_play(struct scene *c, const struct nvme_tls_server *server, size_t len)
 {
         if (!tls_hello_read(&c->view, c->hello[0], len) || c->view.version != TLS_1_3 ||
-            !tls_offered_key(server, &c->view, &c->psk) ||
-            !tls_hello_proves(auth_openssl(), &c->view, &c->psk) || !choose_groups(c))
+            !find_key(c, server) || !choose_groups(c))
                 return false;
         c->first = c->view;
         return !c->act->can || c->act->can(c);
