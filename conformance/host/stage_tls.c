@@ -142,7 +142,7 @@ static bool lacks_x25519(const struct scene *c)
 
 static bool has_x25519(const struct scene *c)
 {
-        return is_shared(&c->view, TLS_X25519) || tls_hello_has_group(&c->view, TLS_X25519);
+        return c->view.modes & TLS_PSK_DHE_KE && tls_hello_has_group(&c->view, TLS_X25519);
 }
 
 static bool has_no_x448(const struct scene *c)

@@ -652,6 +652,8 @@ int host_tls_connect(struct stream *s, const struct nvme_tls *tls, const struct 
         snprintf(error, size, "TLS: no key can be derived, or no memory for it");
         if (!l || derive(tls, hostnqn, subnqn, &l->psk) < 0 ||
             auth_openssl()->random(l->hello.random, sizeof(l->hello.random)) < 0) {
+                if (l)
+                        wipe(&l->psk, sizeof(l->psk));
                 free(l);
                 return -1;
         }
