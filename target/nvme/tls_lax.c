@@ -12,7 +12,7 @@
 #include "pdu/nvme/wire/rules.h"
 #include "target/nvme/tls_spoil.h"
 
-enum { HEADER = 5, MESSAGE = 4, HELLO_MAX = 5 + 16384 };
+enum { HEADER = 5, MESSAGE = 4 };
 
 static const enum rule_id its_rules[] = {
         TLS_REC_TAG,      TLS_REC_LONG,   TLS_REC_TYPE,    TLS_REC_NO_TYPE,  TLS_REC_PADDING,
@@ -185,15 +185,6 @@ static bool has_to(const struct rule_policy *policy)
         return false;
 }
 
-/* It was looked at, and is still there. */
-static bool pass_over(struct stream *s, size_t len)
-{
-        uint8_t hello[HELLO_MAX];
-        const struct iovec iov = { hello, len };
-
-        return len <= sizeof(hello) && stream_over_tcp.read(s, &iov, 1) == (ssize_t)len;
-}
-
 static bool can_take(const struct nvme_tls_server *server, const struct tls_hello_view *v,
                      struct tls_psk *psk)
 {
@@ -214,7 +205,7 @@ bool tls_lax_take(const struct nvme_tls_server *server, const struct rule_policy
                 l->policy = policy;
                 hand_stream_begin(s, &l->tls, &its_ops);
                 l->tls.ready = true;
-                l->tls.failed = !greet(s, &v, &psk) || !pass_over(s, len);
+                l->tls.failed = !hand_stream_skip(s, len) || !greet(s, &v, &psk);
         }
         wipe(&psk, sizeof(psk));
         return l;

@@ -220,6 +220,43 @@ static void an_end_that_is_not_said(void **state)
         assert_true(hand_of(PARTY_CONTROLLER)->ended && !hand_of(PARTY_CONTROLLER)->over);
 }
 
+/* Its last words are still to be read when writing has failed. */
+static void who_resets_is_heard_first(void **state)
+{
+        const struct iovec byte = { (uint8_t[]) { 7 }, 1 };
+        uint8_t got = 0;
+        const struct iovec to = { &got, 1 };
+
+        (void)state;
+        assert_int_equal(stream_write(&ends[PARTY_CONTROLLER], &byte, 1), 1);
+        assert_true(stream_wait(&ends[PARTY_HOST], EPOLLIN, PATIENCE) > 0);
+        assert_int_equal(stream_write(&ends[PARTY_HOST], &byte, 1), 1);
+        stream_close(&ends[PARTY_HOST], false); /* what it has not read makes that a reset */
+        for (unsigned i = 0; i < 5000 && !hand_of(PARTY_CONTROLLER)->ended; i++) {
+                assert_int_equal(stream_write(&ends[PARTY_CONTROLLER], &byte, 1), 1);
+                loop_poll(NULL, 0, 1);
+        }
+        assert_int_equal(stream_read(&ends[PARTY_CONTROLLER], &to, 1), 1);
+        assert_int_equal(got, 7);
+        assert_int_equal(read_end(PARTY_CONTROLLER), -1);
+        assert_true(hand_of(PARTY_CONTROLLER)->ended && !hand_of(PARTY_CONTROLLER)->failed);
+}
+
+static void what_was_looked_at_is_dropped(void **state)
+{
+        static const uint8_t seen[] = { 1, 2, 3 };
+        const struct iovec iov = { (uint8_t[]) { 7 }, 1 };
+
+        (void)state;
+        assert_false(hand_stream_skip(&ends[PARTY_CONTROLLER], sizeof(seen)));
+        assert_false(hand_stream_skip(&ends[PARTY_CONTROLLER], HAND_IN + 1));
+        assert_true(hand_stream_put(&ends[PARTY_HOST], seen, sizeof(seen)));
+        assert_int_equal(stream_write(&ends[PARTY_HOST], &iov, 1), 1);
+        assert_true(stream_wait(&ends[PARTY_CONTROLLER], EPOLLIN, PATIENCE) > 0);
+        assert_true(hand_stream_skip(&ends[PARTY_CONTROLLER], sizeof(seen)));
+        assert_int_equal(read_end(PARTY_CONTROLLER), 1);
+}
+
 static void what_its_owner_refuses_ends_it(void **state)
 {
         static const uint8_t plain[] = { 1, 0, 128, 0 }, endless[] = { TLS_DATA, 3, 3, 255, 255 };
@@ -261,6 +298,8 @@ int main(void)
                 PAIR(nothing_is_written_before_it_is_ready),
                 PAIR(a_close_is_said_once),
                 PAIR(an_end_that_is_not_said),
+                PAIR(who_resets_is_heard_first),
+                PAIR(what_was_looked_at_is_dropped),
                 PAIR(what_its_owner_refuses_ends_it),
                 PAIR(what_has_no_room_is_not_sent),
         };

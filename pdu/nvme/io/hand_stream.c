@@ -10,18 +10,21 @@
 
 /* --- what goes out -------------------------------------------------------------------------------- */
 
-/* True: nothing is unsent; else errno says why. */
+/* True: nothing is unsent. Once the peer has reset the connection all of it is lost, which is no failure yet: what it has
+ * said before that is still to be read. */
 static bool flush(struct stream *s)
 {
         struct hand_stream *h = hand_stream_of(s);
 
-        while (h->out_at < h->out_len) {
+        while (h->out_at < h->out_len && !h->deaf) {
                 const struct iovec iov = { h->out + h->out_at, h->out_len - h->out_at };
                 ssize_t put = stream_over_tcp.write(s, &iov, 1);
 
-                if (put < 0)
+                if (put < 0 && (errno == EAGAIN || errno == EINTR))
                         return false;
-                h->out_at += (size_t)put;
+                h->deaf = put < 0;
+                h->ended |= h->deaf;
+                h->out_at += put < 0 ? 0 : (size_t)put;
         }
         h->out_at = h->out_len = 0;
         return true;
@@ -88,7 +91,6 @@ static ssize_t hand_write(struct stream *s, const struct iovec *iov, int n)
         struct hand_stream *h = hand_stream_of(s);
         size_t sum = 0;
 
-        errno = EAGAIN;
         for (int i = 0; i < n && h->ready && !h->failed; i++) {
                 size_t part = send_data(s, &iov[i]);
 
@@ -96,8 +98,7 @@ static ssize_t hand_write(struct stream *s, const struct iovec *iov, int n)
                 if (part < iov[i].iov_len)
                         break;
         }
-        if (h->failed)
-                errno = EPROTO;
+        errno = h->failed ? EPROTO : EAGAIN;
         return sum > 0 ? (ssize_t)sum : -1;
 }
 
@@ -190,9 +191,17 @@ static ssize_t hand_read(struct stream *s, const struct iovec *iov, int n)
         return h->over ? 0 : -1;
 }
 
+bool hand_stream_skip(struct stream *s, size_t len)
+{
+        struct hand_stream *h = hand_stream_of(s);
+        const struct iovec iov = { h->in, len };
+
+        return len <= sizeof(h->in) && stream_over_tcp.read(s, &iov, 1) == (ssize_t)len;
+}
+
 /* --- its life ------------------------------------------------------------------------------------- */
 
-static void say_close(struct stream *s)
+static void announce_close(struct stream *s)
 {
         struct hand_stream *h = hand_stream_of(s);
 
@@ -203,8 +212,11 @@ static void say_close(struct stream *s)
 
 static int hand_half_close(struct stream *s)
 {
-        say_close(s);
-        return stream_over_tcp.half_close(s);
+        const struct hand_stream *h = hand_stream_of(s);
+
+        announce_close(s);
+        return h->out_at < h->out_len ? 0
+                                      : stream_over_tcp.half_close(s); /* else its end says so */
 }
 
 static void hand_close(struct stream *s, bool reset)
@@ -212,7 +224,7 @@ static void hand_close(struct stream *s, bool reset)
         struct hand_stream *h = hand_stream_of(s);
 
         if (!reset)
-                say_close(s);
+                announce_close(s);
         if (h->ops->gone)
                 h->ops->gone(s);
         stream_over_tcp.close(s, reset);

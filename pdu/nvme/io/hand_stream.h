@@ -31,7 +31,7 @@ struct hand_stream {
         size_t piece, pad; /* bytes of data in a record of ours at most (0: any), of its padding */
         bool ready;        /* data may be sent */
         bool over;         /* what comes is not looked at any more, and reads as the end */
-        bool ended;        /* the peer has ended the connection */
+        bool ended, deaf;  /* the peer has ended the connection; it takes nothing any more */
         bool failed, closes; /* nothing more can be done with it; its user has closed it */
         uint8_t in[HAND_IN]; /* records, the last one perhaps not whole */
         size_t in_len;
@@ -43,6 +43,9 @@ struct hand_stream {
 
 /* Puts it in place; it is freed with the stream. */
 void hand_stream_begin(struct stream *s, struct hand_stream *h, const struct hand_stream_ops *ops);
+/* Reads and drops what has been looked at and is still there, before anything else is read; at most HAND_IN bytes. False:
+ * it is not. */
+bool hand_stream_skip(struct stream *s, size_t len);
 
 static inline struct hand_stream *hand_stream_of(const struct stream *s)
 {
