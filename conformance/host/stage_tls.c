@@ -38,8 +38,7 @@ struct scene {                  /* a connection */
         uint8_t hello[2][HELLO_MAX];       /* the records of the ClientHellos */
         struct tls_hello_view first, view; /* of them; the newest one */
         uint16_t group, spare; /* that has a share; that was offered without. Or TLS_NO_GROUP */
-        uint8_t said[TLS_SAID_MAX]; /* messages up to the ServerHello */
-        size_t said_len;
+        struct tls_said said;  /* before the ServerHello */
         unsigned retries;
         bool answered;    /* the ServerHello is out */
         bool open;        /* the host's Finished has come */
@@ -597,7 +596,7 @@ static struct auth_slice shared_with(const struct scene *c, const struct tls_ser
 static bool begin_keys(struct scene *c, const struct tls_server_hello *h, const uint8_t *record,
                        size_t n)
 {
-        const struct auth_slice before = { c->said, c->said_len },
+        const struct auth_slice before = { c->said.p, c->said.len },
                                 server = { record + HEADER, n - HEADER }, share = shared_with(c, h);
         struct tls_psk psk = c->psk;
         int rc;
@@ -652,28 +651,6 @@ static bool answer(struct stream *s)
 
 /* --- HelloRetryRequest ----------------------------------------------------------------------------- */
 
-static bool hear(struct scene *c, const void *message, size_t len)
-{
-        if (len > sizeof(c->said) - c->said_len)
-                return false;
-        memcpy(c->said + c->said_len, message, len);
-        c->said_len += len;
-        return true;
-}
-
-/* RFC 8446 4.4.1: its hash stands for the first ClientHello. */
-static bool fold_hello(struct scene *c)
-{
-        uint8_t hash = tls_hash(c->psk.suite), len = (uint8_t)auth_hash_len(hash);
-        uint8_t message[MESSAGE + AUTH_HASH_MAX] = { TLS_MESSAGE_HASH, 0, 0, len };
-        const struct auth_slice said = { c->said, c->said_len };
-
-        if (auth_openssl()->digest(hash, NULL, &said, 1, message + MESSAGE) < 0)
-                return false;
-        c->said_len = 0;
-        return hear(c, message, MESSAGE + len);
-}
-
 static bool ask_again(struct stream *s)
 {
         struct scene *c = scene_of(s);
@@ -686,7 +663,8 @@ static bool ask_again(struct stream *s)
         h.psk = false;
         a->retry(c, &h);
         n = tls_server_hello_build(&h, record);
-        if (n == 0 || (c->retries == 0 && !fold_hello(c)) || !hear(c, record + HEADER, n - HEADER))
+        if (n == 0 || (c->retries == 0 && !tls_said_fold(&c->said, c->psk.suite)) ||
+            !tls_said_add(&c->said, record + HEADER, n - HEADER))
                 return false;
         c->retries++;
         if (!a->hello && (!a->twice || c->retries == 2))
@@ -707,7 +685,7 @@ static bool take_hello(struct stream *s)
 {
         struct scene *c = scene_of(s);
 
-        return hear(c, c->view.message, c->view.message_len) &&
+        return tls_said_add(&c->said, c->view.message, c->view.message_len) &&
                (has_to_ask(c) ? ask_again(s) : answer(s));
 }
 
@@ -898,15 +876,6 @@ static bool can_play(struct scene *c, const struct nvme_tls_server *server, size
         return !c->act->can || c->act->can(c);
 }
 
-/* It was looked at, and is still there. */
-static bool pass_over(struct stream *s, size_t len)
-{
-        uint8_t hello[HELLO_MAX];
-        const struct iovec iov = { hello, len };
-
-        return stream_over_tcp.read(s, &iov, 1) == (ssize_t)len;
-}
-
 bool stage_tls_take(void *stage_tls, const struct nvme_tls_server *server, struct stream *s,
                     const uint8_t *hello, size_t len)
 {
@@ -926,6 +895,6 @@ bool stage_tls_take(void *stage_tls, const struct nvme_tls_server *server, struc
         hand_stream_begin(s, &c->tls, &its_ops);
         c->tls.piece = c->act->piece;
         c->tls.pad = c->act->pad;
-        c->tls.failed = !pass_over(s, len) || !take_hello(s);
+        c->tls.failed = !hand_stream_skip(s, len) || !take_hello(s);
         return true;
 }

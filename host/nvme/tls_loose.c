@@ -25,8 +25,7 @@ struct loose {
         const struct rule_policy *policy;
         struct tls_psk psk;
         struct tls_hello hello;
-        uint8_t said[TLS_SAID_MAX]; /* messages before the ServerHello */
-        size_t said_len;
+        struct tls_said said; /* before the ServerHello */
         unsigned retries;
         uint8_t cookie[256];
         struct auth_slice to_copy; /* of it, what has come */
@@ -48,35 +47,14 @@ static bool has(const struct loose *l, enum flaw_id flaw)
 
 /* --- ClientHellos ---------------------------------------------------------------------------------- */
 
-static bool hear(struct loose *l, const void *message, size_t len)
-{
-        if (len > sizeof(l->said) - l->said_len)
-                return false;
-        memcpy(l->said + l->said_len, message, len);
-        l->said_len += len;
-        return true;
-}
-
 static bool send_hello(struct stream *s)
 {
         struct loose *l = own(s);
         uint8_t record[TLS_HELLO_MAX];
         size_t n = tls_hello_build(auth_openssl(), &l->hello, record);
 
-        return n > 0 && hear(l, record + HEADER, n - HEADER) && hand_stream_put(s, record, n);
-}
-
-/* RFC 8446 4.4.1: its hash stands for the first one. */
-static bool fold_hello(struct loose *l)
-{
-        uint8_t hash = tls_hash(l->psk.suite), len = (uint8_t)auth_hash_len(hash);
-        uint8_t message[MESSAGE + AUTH_HASH_MAX] = { TLS_MESSAGE_HASH, 0, 0, len };
-        const struct auth_slice said = { l->said, l->said_len };
-
-        if (auth_openssl()->digest(hash, NULL, &said, 1, message + MESSAGE) < 0)
-                return false;
-        l->said_len = 0;
-        return hear(l, message, MESSAGE + len);
+        return n > 0 && tls_said_add(&l->said, record + HEADER, n - HEADER) &&
+               hand_stream_put(s, record, n);
 }
 
 static uint16_t shared_group(const struct loose *l)
@@ -277,7 +255,7 @@ static bool is_taken(const struct loose *l, const struct tls_answer *a)
 
 static bool begin_keys(struct loose *l, const struct tls_answer *a, const uint8_t *message)
 {
-        const struct auth_slice before = { l->said, l->said_len },
+        const struct auth_slice before = { l->said.p, l->said.len },
                                 server = { message, a->message_len },
                                 share = { a->share, a->share_len };
         struct tls_psk psk = l->psk;
@@ -315,8 +293,8 @@ static bool take_hello(struct stream *s, const uint8_t *record, size_t len)
         if (is_old(&a))
                 return go_on_as_old(s);
         if (a.kind == TLS_RETRY)
-                return (l->retries > 0 || fold_hello(l)) && hear(l, message, a.message_len) &&
-                       hello_again(s, &a);
+                return (l->retries > 0 || tls_said_fold(&l->said, l->psk.suite)) &&
+                       tls_said_add(&l->said, message, a.message_len) && hello_again(s, &a);
         return begin_keys(l, &a, message) &&
                (more == 0 || take_messages(s, message + a.message_len, more));
 }

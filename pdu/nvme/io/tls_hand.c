@@ -7,6 +7,28 @@
 #include "pdu/core/wipe.h"
 #include "tls_record.h"
 
+bool tls_said_add(struct tls_said *said, const void *message, size_t len)
+{
+        if (len > sizeof(said->p) - said->len)
+                return false;
+        memcpy(said->p + said->len, message, len);
+        said->len += len;
+        return true;
+}
+
+bool tls_said_fold(struct tls_said *said, enum tls_suite suite)
+{
+        enum { HEADER = 4 };
+        uint8_t hash = tls_hash(suite), len = (uint8_t)auth_hash_len(hash);
+        uint8_t message[HEADER + AUTH_HASH_MAX] = { TLS_MESSAGE_HASH, 0, 0, len };
+        const struct auth_slice hello = { said->p, said->len };
+
+        if (auth_openssl()->digest(hash, NULL, &hello, 1, message + HEADER) < 0)
+                return false;
+        said->len = 0;
+        return tls_said_add(said, message, HEADER + len);
+}
+
 static int use(struct tls_hand *h, enum party side, const uint8_t *secret)
 {
         memmove(h->secrets[side], secret, AUTH_HASH_MAX);

@@ -34,6 +34,17 @@ struct tls_hand {
         uint64_t seq[2]; /* of the next record of each side */
 };
 
+struct tls_said { /* handshake messages, one after the other */
+        uint8_t p[TLS_SAID_MAX];
+        size_t len;
+};
+
+/* One more. False: there is no room. */
+bool tls_said_add(struct tls_said *said, const void *message, size_t len);
+/* Before a HelloRetryRequest: a message_hash, by the hash of the suite, stands for the ClientHello (RFC 8446 4.4.1). False: it
+ * cannot be computed. */
+bool tls_said_fold(struct tls_said *said, enum tls_suite suite);
+
 /* All that return int: 0; -1: it cannot be computed, or there is no room. */
 
 /* From the two hellos, handshake messages without headers of records: the keys of the handshake. The group is
