@@ -9,6 +9,7 @@
 #include "pdu/io/loop.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/hand_stream.h"
+#include "pdu/nvme/wire/tcp.h"
 #include "target/nvme/tls_spoil.h"
 
 enum {
@@ -19,7 +20,8 @@ enum {
         PIECE = 97,        /* bytes of data, */
         MESSAGE_PIECE = 7, /* and of messages, in a record */
         PADDING = 200,
-        UPDATES = 8, /* KeyUpdates, one before each of the first records of data */
+        UPDATES =
+            4, /* KeyUpdates, one before each of the first records of data; some take 8 a second */
         MANY = 100,
         END_AT = 4,      /* records of data before the end */
         HELLO_DONE = 14, /* ServerHelloDone of TLS 1.2 */
@@ -38,12 +40,15 @@ struct scene {                  /* a connection */
         uint8_t hello[2][HELLO_MAX];       /* the records of the ClientHellos */
         struct tls_hello_view first, view; /* of them; the newest one */
         uint16_t group, spare; /* that has a share; that was offered without. Or TLS_NO_GROUP */
+        uint16_t asked;        /* by HelloRetryRequest; TLS_NO_GROUP: none */
         struct tls_said said;  /* before the ServerHello */
         unsigned retries;
-        bool answered;    /* the ServerHello is out */
-        bool open;        /* the host's Finished has come */
-        bool owes_update; /* the host has to send KeyUpdate before its data */
-        bool spoilt;      /* the host has to end the connection */
+        bool answered;                  /* the ServerHello is out */
+        bool open;                      /* the host's Finished has come */
+        bool owes_update;               /* the host has to send KeyUpdate before its data */
+        bool spoilt;                    /* the host has to end the connection */
+        uint8_t part[TLS_FINISHED_MAX]; /* of a message of the host's that is not whole yet */
+        size_t part_len;
         unsigned records; /* of our data */
 };
 
@@ -111,12 +116,12 @@ static bool choose_groups(struct scene *c)
              i++) {
                 bool shared = is_shared(v, by_hand[i]);
 
-                if (!c->group && shared)
+                if (shared && (!c->group || by_hand[i] == c->asked))
                         c->group = by_hand[i];
                 if (!c->spare && !shared && tls_hello_has_group(v, by_hand[i]))
                         c->spare = by_hand[i];
         }
-        return c->group || v->modes & TLS_PSK_KE;
+        return c->asked ? c->group == c->asked : c->group || v->modes & TLS_PSK_KE;
 }
 
 static bool has_spare(const struct scene *c)
@@ -154,6 +159,12 @@ static bool wants_share(const struct scene *c)
         return c->group && !(c->view.modes & TLS_PSK_KE);
 }
 
+/* HelloRetryRequest lets it leave out 0-RTT data, and keys for another hash (4.1.2). */
+static bool has_nothing_to_leave_out(const struct scene *c)
+{
+        return !c->view.early && c->view.identities == 1;
+}
+
 static bool has_no_alpn(const struct scene *c)
 {
         return !tls_hello_has_extension(&c->view, ALPN);
@@ -180,14 +191,24 @@ static void change_session(const struct scene *c, struct tls_server_hello *h)
         h->session_len = sizeof(another);
 }
 
-/* Those of RFC 8446 B.4. */
-static void change_suite(const struct scene *c, struct tls_server_hello *h)
+/* Of those in RFC 8446 B.4, 1301h to 1305h; 1300h: all are offered. */
+static uint16_t suite_not_offered(const struct tls_hello_view *v)
 {
         uint16_t suite = 0x1305;
 
-        while (suite > 0x1301 && tls_hello_has_suite(&c->view, suite))
+        while (suite > 0x1300 && tls_hello_has_suite(v, suite))
                 suite--;
-        h->suite = suite;
+        return suite;
+}
+
+static bool lacks_suite(const struct scene *c)
+{
+        return suite_not_offered(&c->view) > 0x1300;
+}
+
+static void change_suite(const struct scene *c, struct tls_server_hello *h)
+{
+        h->suite = suite_not_offered(&c->view);
 }
 
 static void change_compression(const struct scene *c, struct tls_server_hello *h)
@@ -207,12 +228,6 @@ static void make_short(const struct scene *c, struct tls_server_hello *h)
 {
         (void)c;
         h->over = true;
-}
-
-static void change_legacy(const struct scene *c, struct tls_server_hello *h)
-{
-        (void)c;
-        h->legacy = TLS_1_0;
 }
 
 static void change_version(const struct scene *c, struct tls_server_hello *h)
@@ -312,6 +327,13 @@ static void give_cookie(const struct scene *c, struct tls_server_hello *h)
 {
         h->group = c->spare;
         h->cookie = (struct auth_slice) { cookie, sizeof(cookie) };
+}
+
+/* Each with another cookie: each would change the ClientHello. */
+static void ask_for_more(const struct scene *c, struct tls_server_hello *h)
+{
+        h->group = c->spare;
+        h->cookie = (struct auth_slice) { cookie, sizeof(cookie) - c->retries };
 }
 
 static void ask_for_x25519(const struct scene *c, struct tls_server_hello *h)
@@ -425,16 +447,17 @@ static bool send_two_updates(struct stream *s, unsigned n)
 /* signature_algorithms: ecdsa_secp256r1_sha256 */
 #define ALGORITHMS 0, 8, 0, 13, 0, 4, 0, 2, 4, 3
 #define ICRESP     1, 0, 128, 0, 128, 0, 0, 0, [127] = 0
+/* With zeroes after it: as much as the header of a record would announce. */
+#define ICRESP_AND_MORE ICRESP, [255] = 0
 
 /* clang-format off */
 static const struct act acts[TLS_ACTS] = {
         [TLS_ACT_USUAL] = { .lawful = true },
         [TLS_ACT_SESSION] = { .hello = change_session },
-        [TLS_ACT_SUITE] = { .hello = change_suite },
+        [TLS_ACT_SUITE] = { .hello = change_suite, .can = lacks_suite },
         [TLS_ACT_COMPRESSION] = { .hello = change_compression },
         [TLS_ACT_LONG] = { .hello = make_long },
         [TLS_ACT_SHORT] = { .hello = make_short },
-        [TLS_ACT_LEGACY] = { .hello = change_legacy, .lawful = true },
         [TLS_ACT_VERSION] = { .hello = change_version },
         [TLS_ACT_DOWNGRADE] = { .hello = downgrade, HAS(rest, TLS_HANDSHAKE, 3, 3, 0, 4, HELLO_DONE, 0, 0, 0) },
         [TLS_ACT_UNASKED] = { .hello = add_unasked, .can = has_no_alpn },
@@ -445,16 +468,16 @@ static const struct act acts[TLS_ACTS] = {
         [TLS_ACT_POINT] = { .hello = make_zero, .can = has_x25519, .retry = ask_for_x25519,
                             .retry_if = lacks_x25519 },
         [TLS_ACT_NO_SHARE] = { .hello = leave_share, .can = wants_share },
-        [TLS_ACT_PLAIN] = { HAS(instead, ICRESP) },
+        [TLS_ACT_PLAIN] = { HAS(instead, ICRESP_AND_MORE) },
         [TLS_ACT_NO_HELLO] = { HAS(instead, TLS_HANDSHAKE, 3, 3, 0, 6, NO_EXTENSIONS) },
         [TLS_ACT_TWO_HELLOS] = { .again = true },
 
         [TLS_ACT_RETRY] = { .retry = ask_for_spare, .can = has_spare, .lawful = true },
         [TLS_ACT_COOKIE] = { .retry = give_cookie, .lawful = true },
-        [TLS_ACT_RETRY_TWICE] = { .retry = ask_for_spare, .can = has_spare, .twice = true },
+        [TLS_ACT_RETRY_TWICE] = { .retry = ask_for_more, .twice = true },
         [TLS_ACT_RETRY_SHARED] = { .retry = ask_for_shared, .can = has_share },
         [TLS_ACT_RETRY_GROUP] = { .retry = ask_for_x448, .can = has_no_x448 },
-        [TLS_ACT_RETRY_EMPTY] = { .retry = ask_for_nothing },
+        [TLS_ACT_RETRY_EMPTY] = { .retry = ask_for_nothing, .can = has_nothing_to_leave_out },
         [TLS_ACT_RETRY_OTHER] = { .retry = ask_for_spare, .hello = change_back, .can = has_both },
 
         [TLS_ACT_MISPLACED] = { HAS(messages, TLS_EXTENSIONS, 0, 0, 8, 0, 6, 0, 51, 0, 2, 0, TLS_X25519), .can = has_share },
@@ -504,7 +527,7 @@ struct flight {
         size_t len;
 };
 
-static bool say(struct scene *c, struct flight *f, const void *message, size_t len)
+static bool flight_add(struct scene *c, struct flight *f, const void *message, size_t len)
 {
         if (len > sizeof(f->bytes) - f->len || tls_hand_heard(&c->tls.hand, message, len) < 0)
                 return false;
@@ -536,8 +559,8 @@ static bool send_extensions(struct stream *s)
         const struct act *a = c->act;
         struct flight f = { .len = 0 };
 
-        return say(c, &f, a->messages ? a->messages : no_extensions,
-                   a->messages ? a->messages_len : sizeof(no_extensions)) &&
+        return flight_add(c, &f, a->messages ? a->messages : no_extensions,
+                          a->messages ? a->messages_len : sizeof(no_extensions)) &&
                send_messages(s, &f);
 }
 
@@ -549,7 +572,7 @@ static bool send_finished(struct stream *s)
         size_t len = tls_hand_finished(&c->tls.hand, PARTY_CONTROLLER, message);
 
         message[MESSAGE] ^= c->act->wrong_proof;
-        return len > 0 && say(c, &f, message, len) && send_messages(s, &f) &&
+        return len > 0 && flight_add(c, &f, message, len) && send_messages(s, &f) &&
                tls_hand_complete(&c->tls.hand) == 0 &&
                tls_hand_switch(&c->tls.hand, PARTY_CONTROLLER) == 0;
 }
@@ -622,6 +645,15 @@ static size_t add_extensions(struct scene *c, uint8_t *record, size_t n)
         return HEADER + len;
 }
 
+/* After the first message to a host that has sent a legacy_session_id (RFC 8446 D.4). */
+static bool put_change_cipher(struct stream *s)
+{
+        static const uint8_t change_cipher[] = { CHANGE_CIPHER(1) };
+
+        return scene_of(s)->view.session_len == 0 ||
+               hand_stream_put(s, change_cipher, sizeof(change_cipher));
+}
+
 /* Before anything of it goes out: what comes after it may be judged. */
 static bool answer(struct stream *s)
 {
@@ -646,7 +678,9 @@ static bool answer(struct stream *s)
         c->tls.ready = true;
         if (!hand_stream_put(s, record, n) || (a->again && !hand_stream_put(s, record, n)))
                 return false;
-        return a->rest ? hand_stream_put(s, a->rest, a->rest_len) : send_flight(s);
+        if (a->rest)
+                return hand_stream_put(s, a->rest, a->rest_len);
+        return (c->retries > 0 || put_change_cipher(s)) && send_flight(s);
 }
 
 /* --- HelloRetryRequest ----------------------------------------------------------------------------- */
@@ -666,10 +700,11 @@ static bool ask_again(struct stream *s)
         if (n == 0 || (c->retries == 0 && !tls_said_fold(&c->said, c->psk.suite)) ||
             !tls_said_add(&c->said, record + HEADER, n - HEADER))
                 return false;
+        c->asked = h.group;
         c->retries++;
         if (!a->hello && (!a->twice || c->retries == 2))
                 spoil(c);
-        return hand_stream_put(s, record, n);
+        return hand_stream_put(s, record, n) && (c->retries > 1 || put_change_cipher(s));
 }
 
 static bool has_to_ask(const struct scene *c)
@@ -706,7 +741,7 @@ static bool take_second_hello(struct stream *s, const uint8_t *record, size_t le
         if (len > HELLO_MAX)
                 return false;
         memcpy(c->hello[1], record, len);
-        if (!tls_hello_read(&c->view, c->hello[1], len) || !choose_groups(c))
+        if (!tls_hello_read(&c->view, c->hello[1], len))
                 return false;
         note_wrong(c, !tls_hello_repeats(&c->view, &c->first),
                    "its second ClientHello differs in what may not change");
@@ -714,12 +749,15 @@ static bool take_second_hello(struct stream *s, const uint8_t *record, size_t le
                    c->act->retry == give_cookie &&
                        (got->len != sizeof(cookie) || memcmp(got->p, cookie, got->len) != 0),
                    "its second ClientHello has not the cookie");
-        return take_hello(s);
+        return choose_groups(c) && take_hello(s);
 }
 
+/* An alert ends the connection; those of closure say nothing of an error (RFC 8446 6.1). */
 static void note_alert(struct scene *c, uint8_t alert)
 {
-        if (!c->seen->alerted && c->spoilt) {
+        bool says = alert != TLS_CLOSE_NOTIFY && alert != TLS_USER_CANCELED;
+
+        if (says && c->spoilt && !c->seen->alerted) {
                 c->seen->alerted = true;
                 c->seen->alert = alert;
         }
@@ -737,30 +775,61 @@ static bool take_finished(struct scene *c, const uint8_t *message, size_t len)
         return c->open && tls_hand_switch(&c->tls.hand, PARTY_HOST) == 0;
 }
 
-/* The host's own messages are short ones, each in a record. */
-static bool take_message(struct scene *c, const uint8_t *message, size_t len)
+static bool take_update(struct stream *s, uint8_t asks)
 {
-        if (len < MESSAGE)
-                return false;
+        struct scene *c = scene_of(s);
+
+        c->owes_update = false;
+        return tls_hand_update(&c->tls.hand, PARTY_HOST) == 0 &&
+               (asks != REQUESTED || hand_stream_put_update(s, NOT_REQUESTED));
+}
+
+static bool take_message(struct stream *s, const uint8_t *message, size_t len)
+{
+        struct scene *c = scene_of(s);
+
         if (!c->open)
                 return message[0] == TLS_FINISHED && take_finished(c, message, len);
-        if (message[0] != TLS_KEY_UPDATE || len != MESSAGE + 1)
+        return message[0] == TLS_KEY_UPDATE && len == MESSAGE + 1 &&
+               take_update(s, message[MESSAGE]);
+}
+
+/* Both of those that may come change the keys: nothing may follow them in their record. */
+static bool take_part(struct stream *s, const uint8_t *p, size_t n)
+{
+        struct scene *c = scene_of(s);
+        size_t len = MESSAGE;
+
+        if (n == 0 || n > sizeof(c->part) - c->part_len)
                 return false;
-        c->owes_update = false;
-        return tls_hand_update(&c->tls.hand, PARTY_HOST) == 0;
+        memcpy(c->part + c->part_len, p, n);
+        c->part_len += n;
+        if (c->part_len >= MESSAGE)
+                len += (size_t)(c->part[1] << 16 | c->part[2] << 8 | c->part[3]);
+        if (c->part_len < len)
+                return true;
+        n = c->part_len;
+        c->part_len = 0;
+        return n == len && take_message(s, c->part, len);
+}
+
+/* close_notify does not keep the host from sending (RFC 8446 6.1): it may say that it ends the connection. */
+static bool takes_leave(const struct scene *c, const uint8_t *data)
+{
+        return c->act == &acts[TLS_ACT_CLOSED] && data[0] == PDU_H2C_TERM;
 }
 
 static bool take_data(struct stream *s, const uint8_t *data, size_t len)
 {
         struct scene *c = scene_of(s);
 
-        c->seen->went_on |= c->spoilt && len > 0;
+        c->seen->went_on |= c->spoilt && len > 0 && !takes_leave(c, data);
         note_wrong(c, c->owes_update,
                    "it sent data before the KeyUpdate that it had been asked for");
-        return hand_stream_give(s, data, len);
+        return c->open && hand_stream_give(s, data, len);
 }
 
-/* What cannot be opened may be under keys that nobody can know. */
+/* What cannot be opened may be under keys that nobody can know, or 0-RTT data. */
 static bool take_sealed(struct stream *s, const uint8_t *record, size_t len)
 {
         struct scene *c = scene_of(s);
@@ -770,11 +839,11 @@ static bool take_sealed(struct stream *s, const uint8_t *record, size_t len)
                         : -1;
 
         if (n < 0)
-                return true;
+                return c->spoilt || c->first.early;
         if (type == TLS_DATA)
                 return take_data(s, content, (size_t)n);
         if (type == TLS_HANDSHAKE)
-                return take_message(c, content, (size_t)n);
+                return take_part(s, content, (size_t)n);
         if (type == TLS_ALERTS && n == 2)
                 note_alert(c, content[1]);
         return type == TLS_ALERTS;
@@ -792,14 +861,17 @@ static bool take_record(struct stream *s, const uint8_t *record, size_t len)
                 note_alert(c, record[HEADER + 1]);
         if (record[0] == TLS_HANDSHAKE && c->retries > 0 && !c->answered)
                 return take_second_hello(s, record, len);
-        if (record[0] != TLS_ALERTS)
-                c->seen->went_on |= c->spoilt; /* as though it were TLS 1.2, or none */
         return record[0] == TLS_ALERTS;
 }
 
+/* What is wrong, or as though it were TLS 1.2 or none, is another way to go on. */
 static size_t on_record(struct stream *s, uint8_t *record, size_t len)
 {
-        return take_record(s, record, len) ? len : 0;
+        struct scene *c = scene_of(s);
+        bool taken = take_record(s, record, len);
+
+        c->seen->went_on |= c->spoilt && !taken;
+        return taken ? len : 0;
 }
 
 /* --- what goes out, and the end -------------------------------------------------------------------- */
@@ -832,14 +904,14 @@ static void on_closes(struct stream *s)
                 hand_stream_put_record(s, TLS_ALERTS, close_notify, sizeof(close_notify), 0);
 }
 
-/* An alert is its end, too. */
+/* An alert is its end, too; what has failed was not left open. */
 static void on_gone(struct stream *s)
 {
         struct scene *c = scene_of(s);
 
         if (c->spoilt && (c->tls.ended || c->tls.over))
                 c->seen->ended_ns = loop_wall_ns();
-        else
+        else if (!c->tls.failed)
                 c->seen->left |= c->spoilt;
         c->seen->unclosed |= c->open && c->tls.ended && !c->tls.over && s->end == STREAM_FIN;
         wipe(&c->psk, sizeof(c->psk));

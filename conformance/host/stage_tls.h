@@ -18,7 +18,6 @@ enum tls_act {               /* what is not as usual */
                TLS_ACT_COMPRESSION, /* legacy_compression_method 1 */
                TLS_ACT_LONG,        /* the length of all extensions goes beyond the message */
                TLS_ACT_SHORT,       /* ... and leaves a byte over */
-               TLS_ACT_LEGACY,      /* legacy_version is that of TLS 1.0 */
                TLS_ACT_VERSION,     /* supported_versions has TLS 1.2 */
                TLS_ACT_DOWNGRADE,   /* TLS 1.2, and the random says that 1.3 was possible */
                TLS_ACT_UNASKED,     /* an extension that was not asked for */
@@ -81,12 +80,13 @@ enum tls_act {               /* what is not as usual */
 
 /* What came of it, on all connections. */
 struct tls_seen {
-        bool done;         /* it was done on one of them; there: */
-        bool went_on;      /* the host sent its Finished, or data, after what it had to end for */
+        bool done; /* it was done on one of them; there: */
+        bool
+            went_on; /* the host sent a message, data, or no TLS at all after what it had to end for */
         bool left;         /* ... or left one open until its target ended it */
         int64_t ended_ns;  /* loop_wall_ns() when it had ended the last one of them */
         bool alerted;      /* it sent an alert: */
-        uint8_t alert;     /* the description of the first one */
+        uint8_t alert;     /* the description of the first one of an error */
         bool unclosed;     /* one that had worked was closed without close_notify */
         const char *wrong; /* what else it did that it must not; NULL: nothing */
 };

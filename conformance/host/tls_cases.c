@@ -3,6 +3,7 @@
 #include "host_judge.h"
 
 static void play_ends(struct t *t);
+static void play_ignores(struct t *t);
 static void play_works(struct t *t);
 static void play_careful(struct t *t);
 static void play_closes(struct t *t);
@@ -12,6 +13,7 @@ static void play_truncated(struct t *t);
         PLAY_OF(run_, RULES(rule_), "tcp", id_, MUST, says_, TLS(PSK), __VA_ARGS__)
 #define ENDS(rule, id, act_, alert_, says)                                                         \
         ACT(play_ends, rule, id, says, .act = (act_), .alert = (alert_))
+#define IGNORES(rule, id, act_, says) ACT(play_ignores, rule, id, says, .act = (act_))
 #define WORKS(rule, id, act_, says)   ACT(play_works, rule, id, says, .act = (act_))
 #define CAREFUL(rule, id, act_, says) ACT(play_careful, rule, id, says, .act = (act_))
 #define CLOSES(rule, id, act_, says)  ACT(play_closes, rule, id, says, .act = (act_))
@@ -19,20 +21,23 @@ static void play_truncated(struct t *t);
 #define OPEN(run, id, act_, says)                                                                  \
         PLAY_OF(run, NO_RULE, "tcp", id, INFO, says, TLS(PSK), .act = (act_))
 
+/*
+ * An alert is named where RFC 8446 prints one, and no sentence of it speaks for another: 6.2 has unsupported_extension for
+ * what 4.2 calls an illegal_parameter, and missing_extension for what 4.2.11 does; a message of which nobody knows the type,
+ * or ChangeCipherSpec with another value, is unexpected (4, 5) and an invalid enum (6).
+ */
 /* clang-format off */
 static const struct host_case cases[] = {
         ENDS(TLS_HOST_ECHO, "tcp/tls/host-hello-session", TLS_ACT_SESSION, 47,
               "A ServerHello with another legacy_session_id ends the connection"),
         ENDS(TLS_HOST_SUITE, "tcp/tls/host-hello-suite", TLS_ACT_SUITE, 47,
               "A ServerHello with a cipher suite that was not offered ends the connection"),
-        ENDS(TLS_HOST_COMPRESSION, "tcp/tls/host-hello-compression", TLS_ACT_COMPRESSION, 47,
+        ENDS(TLS_HOST_COMPRESSION, "tcp/tls/host-hello-compression", TLS_ACT_COMPRESSION, 0,
               "A ServerHello with another compression method than null ends the connection"),
         ENDS(TLS_HOST_LENGTHS, "tcp/tls/host-hello-lengths", TLS_ACT_SHORT, 50,
               "A ServerHello with a byte after its extensions ends the connection"),
         ENDS(TLS_HOST_LENGTHS, "tcp/tls/host-hello-length-beyond", TLS_ACT_LONG, 50,
               "A ServerHello whose extensions are longer than it is ends the connection"),
-        WORKS(TLS_HOST_LEGACY, "tcp/tls/host-hello-legacy-version", TLS_ACT_LEGACY,
-              "The host works with a target whose ServerHello has the legacy_version of TLS 1.0"),
         ENDS(TLS_HOST_SELECTED, "tcp/tls/host-hello-version", TLS_ACT_VERSION, 47,
               "A ServerHello with TLS 1.2 in supported_versions ends the connection"),
         ENDS(TLS_HOST_DOWNGRADE, "tcp/tls/host-downgrade", TLS_ACT_DOWNGRADE, 0,
@@ -41,19 +46,19 @@ static const struct host_case cases[] = {
               "A ServerHello with an extension that was not asked for ends the connection"),
         ENDS(TLS_HOST_UNASKED, "tcp/tls/host-extension-unasked-later", TLS_ACT_UNASKED_LATER, 110,
               "EncryptedExtensions with one that was not asked for end the connection"),
-        ENDS(TLS_HOST_MISPLACED, "tcp/tls/host-extension-misplaced", TLS_ACT_MISPLACED, 47,
+        ENDS(TLS_HOST_MISPLACED, "tcp/tls/host-extension-misplaced", TLS_ACT_MISPLACED, 0,
               "EncryptedExtensions with key_share end the connection"),
         ENDS(TLS_HOST_TWICE, "tcp/tls/host-extension-twice", TLS_ACT_TWICE, 0,
               "A ServerHello with supported_versions twice ends the connection"),
         ENDS(TLS_HOST_SELECTS, "tcp/tls/host-identity-range", TLS_ACT_IDENTITY, 47,
               "A selected identity beyond those offered ends the connection"),
-        ENDS(TLS_HOST_UNPROVEN, "tcp/tls/host-psk-missing", TLS_ACT_NO_PSK, 10,
+        ENDS(TLS_HOST_UNPROVEN, "tcp/tls/host-psk-missing", TLS_ACT_NO_PSK, 0,
               "A handshake without a PSK and without a certificate ends the connection"),
-        ENDS(TLS_HOST_GROUP, "tcp/tls/host-share-group", TLS_ACT_GROUP, 47,
+        ENDS(TLS_HOST_GROUP, "tcp/tls/host-share-group", TLS_ACT_GROUP, 0,
               "A share of a group that was not offered ends the connection"),
         ENDS(TLS_HOST_POINT, "tcp/tls/host-share-value", TLS_ACT_POINT, 0,
               "A share of x25519 that is zero ends the connection"),
-        ENDS(TLS_HOST_NEEDS_SHARE, "tcp/tls/host-share-missing", TLS_ACT_NO_SHARE, 47,
+        ENDS(TLS_HOST_NEEDS_SHARE, "tcp/tls/host-share-missing", TLS_ACT_NO_SHARE, 0,
               "A ServerHello without a share, where the host wants one, ends the connection"),
         WORKS(TLS_HOST_RETRY, "tcp/tls/host-retry", TLS_ACT_RETRY,
               "The host works with a target that asks for another group by HelloRetryRequest"),
@@ -89,7 +94,7 @@ static const struct host_case cases[] = {
               "Data before the target's Finished ends the connection"),
         WORKS(TLS_HOST_CCS, "tcp/tls/host-change-cipher", TLS_ACT_CCS,
               "The host works with a target that sends ChangeCipherSpec three times"),
-        ENDS(TLS_HOST_CCS_VALUE, "tcp/tls/host-change-cipher-value", TLS_ACT_CCS_VALUE, 10,
+        ENDS(TLS_HOST_CCS_VALUE, "tcp/tls/host-change-cipher-value", TLS_ACT_CCS_VALUE, 0,
               "ChangeCipherSpec with a value of 2 ends the connection"),
         ENDS(TLS_HOST_TAG, "tcp/tls/host-record-tag", TLS_ACT_TAG, 20,
               "A record that cannot be decrypted ends the connection"),
@@ -101,7 +106,7 @@ static const struct host_case cases[] = {
               "ChangeCipherSpec after the handshake ends the connection"),
         ENDS(TLS_HOST_REC_TYPE, "tcp/tls/host-plain-answer", TLS_ACT_PLAIN, 0,
               "ICResp in clear in place of the ServerHello ends the connection"),
-        ENDS(TLS_HOST_REC_TYPE, "tcp/tls/host-hello-twice", TLS_ACT_TWO_HELLOS, 10,
+        ENDS(TLS_HOST_REC_TYPE, "tcp/tls/host-hello-twice", TLS_ACT_TWO_HELLOS, 0,
               "A second ServerHello ends the connection"),
         ENDS(TLS_HOST_NO_TYPE, "tcp/tls/host-record-no-type", TLS_ACT_NO_TYPE, 10,
               "A record that is nothing but padding ends the connection"),
@@ -123,7 +128,7 @@ static const struct host_case cases[] = {
               "The host works with a target that sends NewSessionTicket with an unknown extension"),
         ENDS(TLS_HOST_LATE_CERTIFICATE, "tcp/tls/host-late-certificate-request", TLS_ACT_LATE_CERTIFICATE, 10,
               "CertificateRequest after the handshake ends the connection"),
-        ENDS(TLS_HOST_RENEGOTIATION, "tcp/tls/host-hello-request", TLS_ACT_HELLO_REQUEST, 10,
+        ENDS(TLS_HOST_RENEGOTIATION, "tcp/tls/host-hello-request", TLS_ACT_HELLO_REQUEST, 0,
               "HelloRequest of TLS 1.2 after the handshake ends the connection"),
         ENDS(TLS_HOST_ALERT_FATAL, "tcp/tls/host-alert-fatal", TLS_ACT_ALERT, 0,
               "A fatal alert ends the connection"),
@@ -131,7 +136,7 @@ static const struct host_case cases[] = {
               "An error alert with the level of a warning ends the connection"),
         ENDS(TLS_HOST_ALERT_FATAL, "tcp/tls/host-alert-unknown", TLS_ACT_ALERT_UNKNOWN, 0,
               "An alert that nobody knows ends the connection"),
-        ENDS(TLS_HOST_ALERT_CLOSED, "tcp/tls/host-data-after-close", TLS_ACT_CLOSED, 0,
+        IGNORES(TLS_HOST_ALERT_CLOSED, "tcp/tls/host-data-after-close", TLS_ACT_CLOSED,
               "Data after close_notify is not taken"),
         CLOSES(TLS_HOST_ALERT_CLOSE, "tcp/tls/host-close-notify", TLS_ACT_USUAL,
               "A connection that the host closes has its close_notify"),
@@ -174,9 +179,11 @@ static void judge_alert(struct t *t, const struct played *seen)
                 lenient(t, "an alert that says why", "the connection ends without any");
 }
 
-static void play_ends(struct t *t)
+static const char ends[] = "the host ends the connection";
+
+/* It can work with nothing that follows. */
+static struct played play_broken(struct t *t)
 {
-        static const char expected[] = "the host ends the connection";
         struct played seen;
 
         t->negative = true;
@@ -184,12 +191,25 @@ static void play_ends(struct t *t)
         seen.accepted = seen.tls.alerted && seen.tls.alert == play_of(t)->alert;
         want_meaning(t, &seen);
         if (seen.tls.went_on)
-                fail(t, expected, "the host continued on it");
-        want_failure(t, &seen, expected);
+                fail(t, ends, "the host continued on it");
+        want_failure(t, &seen, ends);
+        return seen;
+}
+
+static void play_ends(struct t *t)
+{
+        struct played seen = play_broken(t);
+
         if (seen.left)
-                fail(t, expected, "the host left the connection open (and failed with %d: %s)",
+                fail(t, ends, "the host left the connection open (and failed with %d: %s)",
                      seen.status, seen.says);
         judge_alert(t, &seen);
+}
+
+/* No sentence says when it has to end its own side of the connection. */
+static void play_ignores(struct t *t)
+{
+        play_broken(t);
 }
 
 static void play_truncated(struct t *t)

@@ -86,7 +86,7 @@ def test_an_end_without_an_alert_is_lenient(args, code, verdict):
 
 
 @pytest.mark.parametrize("case", [
-    "hello-legacy-version", "retry", "retry-same", "cookie", "message-pieces", "change-cipher", "record-padding",
+    "retry", "retry-same", "cookie", "message-pieces", "change-cipher", "record-padding",
     "record-empty", "key-update", "key-update-answer", "ticket", "close-notify",
 ])
 def test_what_is_lawful_accuses_nobody(case):

@@ -120,12 +120,6 @@ static bool has_more(const struct loose *l, const struct tls_answer *a)
         return a->over;
 }
 
-static bool has_other_legacy(const struct loose *l, const struct tls_answer *a)
-{
-        (void)l;
-        return a->legacy != TLS_1_2;
-}
-
 static bool has_other_version(const struct loose *l, const struct tls_answer *a)
 {
         (void)l;
@@ -223,7 +217,6 @@ static const struct {
         { FLAW_HOST_TLS_SUITE, has_other_suite, false },
         { FLAW_HOST_TLS_COMPRESSION, is_compressed, false },
         { FLAW_HOST_TLS_LENGTHS, has_more, false },
-        { FLAW_HOST_TLS_LEGACY, has_other_legacy, true },
         { FLAW_HOST_TLS_SELECTED, has_other_version, false },
         { FLAW_HOST_TLS_DOWNGRADE, is_downgraded, false },
         { FLAW_HOST_TLS_UNASKED, has_unasked, false },
