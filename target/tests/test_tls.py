@@ -30,8 +30,9 @@ needs_gnutls = pytest.mark.skipif(not shutil.which("gnutls-cli") and os.environ.
                                   reason="gnutls-cli (gnutls-bin) is not installed")
 
 
-def psk(version=0, old=False, secret=None, kind="R"):
-    """Identity and key of TLS_AES_128_GCM_SHA256 (T1.0 3.6.1.3); secret: a generated PSK."""
+def psk(version=0, old=False, secret=None, kind="R", names=f"{HOST} {SUBSYS}"):
+    """Identity and key of TLS_AES_128_GCM_SHA256 (T1.0 3.6.1.3); secret: a generated PSK; names: of its host, which is
+    HOST, and its subsystem."""
     def mac(key, data):
         return hmac.new(key, data, hashlib.sha256).digest()
 
@@ -42,7 +43,6 @@ def psk(version=0, old=False, secret=None, kind="R"):
         return mac(mac(bytes(32), secret), info + b"\1")
 
     retained = secret or expand(CONFIGURED, b"HostNQN", HOST.encode())
-    names = f"{HOST} {SUBSYS}"
     digest = base64.b64encode(mac(retained, f"{names} NVMe-over-Fabrics".encode())).decode()
     identity = f"NVMe1{kind}01 {names} {digest}" if version else f"NVMe0{kind}01 {names}"
     context = f"01 {digest}" if version else identity
