@@ -66,8 +66,8 @@ struct peer {                /* suite.peer: the target or host under test */
         struct rule_policy policy; /* of the reference host; with a hook: of its targets */
         bool fails;                /* with a sound target, too, from the beginning on */
         bool moves;                /* with a sound target it has read or written */
-        enum { TLS_UNTRIED, TLS_WORKS, TLS_FAILS } tls_state; /* with one over TLS */
-        char found[NQN_FIELD];                                /* subnqn, from discovery */
+        _Atomic enum { TLS_UNTRIED, TLS_WORKS, TLS_FAILS } tls_state; /* with one over TLS */
+        char found[NQN_FIELD];                                        /* subnqn, from discovery */
 };
 
 struct world { /* t.world */

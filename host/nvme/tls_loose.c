@@ -635,7 +635,8 @@ int host_tls_connect(struct stream *s, const struct nvme_tls *tls, const struct 
         l->hello.group = TLS_X25519;
         l->hello.spare_group = TLS_SECP256R1;
         l->hello.psk = &l->psk;
-        l->hello.session_len = sizeof(l->hello.random);
+        if (!has(l, FLAW_HOST_TLS_CCS)) /* who has it gets ChangeCipherSpec from each target */
+                l->hello.session_len = sizeof(l->hello.random);
         hand_stream_begin(s, &l->tls, &its_ops);
         return send_hello(s) ? 0 : -1;
 }
