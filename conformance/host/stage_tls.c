@@ -27,7 +27,6 @@ enum {
         HELLO_DONE = 14, /* ServerHelloDone of TLS 1.2 */
         LATE_AUTH = 49,  /* post_handshake_auth, RFC 8446 4.2.6 */
         ALPN = 16,       /* RFC 7301, which NVMe/TCP has no use for */
-        X448 = 30,
 };
 
 struct act;
@@ -139,6 +138,17 @@ static bool has_both(const struct scene *c)
         return c->group && c->spare;
 }
 
+/* Of x448, secp521r1, ffdhe8192 and X25519MLKEM768; TLS_NO_GROUP: all are offered. */
+static uint16_t group_not_offered(const struct tls_hello_view *v)
+{
+        static const uint16_t groups[] = { 0x1e, 0x19, 0x104, 0x11ec };
+
+        for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+                if (!tls_hello_has_group(v, groups[i]))
+                        return groups[i];
+        return TLS_NO_GROUP;
+}
+
 static bool lacks_x25519(const struct scene *c)
 {
         return !is_shared(&c->view, TLS_X25519);
@@ -149,9 +159,9 @@ static bool has_x25519(const struct scene *c)
         return c->view.modes & TLS_PSK_DHE_KE && tls_hello_has_group(&c->view, TLS_X25519);
 }
 
-static bool has_no_x448(const struct scene *c)
+static bool lacks_group(const struct scene *c)
 {
-        return c->group && !tls_hello_has_group(&c->view, X448);
+        return c->group && group_not_offered(&c->view);
 }
 
 static bool wants_share(const struct scene *c)
@@ -281,8 +291,7 @@ static void leave_psk(const struct scene *c, struct tls_server_hello *h)
 
 static void change_group(const struct scene *c, struct tls_server_hello *h)
 {
-        (void)c;
-        h->group = X448;
+        h->group = group_not_offered(&c->view);
 }
 
 static void make_zero(const struct scene *c, struct tls_server_hello *h)
@@ -309,10 +318,9 @@ static void ask_for_shared(const struct scene *c, struct tls_server_hello *h)
         h->group = c->group;
 }
 
-static void ask_for_x448(const struct scene *c, struct tls_server_hello *h)
+static void ask_for_another(const struct scene *c, struct tls_server_hello *h)
 {
-        (void)c;
-        h->group = X448;
+        h->group = group_not_offered(&c->view);
 }
 
 static void ask_for_nothing(const struct scene *c, struct tls_server_hello *h)
@@ -464,7 +472,7 @@ static const struct act acts[TLS_ACTS] = {
         [TLS_ACT_TWICE] = { .hello = repeat_versions },
         [TLS_ACT_IDENTITY] = { .hello = change_identity },
         [TLS_ACT_NO_PSK] = { .hello = leave_psk, .can = has_share },
-        [TLS_ACT_GROUP] = { .hello = change_group, .can = has_no_x448 },
+        [TLS_ACT_GROUP] = { .hello = change_group, .can = lacks_group },
         [TLS_ACT_POINT] = { .hello = make_zero, .can = has_x25519, .retry = ask_for_x25519,
                             .retry_if = lacks_x25519 },
         [TLS_ACT_NO_SHARE] = { .hello = leave_share, .can = wants_share },
@@ -476,7 +484,7 @@ static const struct act acts[TLS_ACTS] = {
         [TLS_ACT_COOKIE] = { .retry = give_cookie, .lawful = true },
         [TLS_ACT_RETRY_TWICE] = { .retry = ask_for_more, .twice = true },
         [TLS_ACT_RETRY_SHARED] = { .retry = ask_for_shared, .can = has_share },
-        [TLS_ACT_RETRY_GROUP] = { .retry = ask_for_x448, .can = has_no_x448 },
+        [TLS_ACT_RETRY_GROUP] = { .retry = ask_for_another, .can = lacks_group },
         [TLS_ACT_RETRY_EMPTY] = { .retry = ask_for_nothing, .can = has_nothing_to_leave_out },
         [TLS_ACT_RETRY_OTHER] = { .retry = ask_for_spare, .hello = change_back, .can = has_both },
 

@@ -7,10 +7,14 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "target/tests"))
+from test_tls import needs_gnutls  # pylint: disable=wrong-import-position
+
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 TLS = "tcp/tls/host-*"
 # The reference host as another program.
@@ -94,6 +98,21 @@ def test_what_is_lawful_accuses_nobody(case):
     for hook, wrong in (OURS, set()), (spoilt("tag"), {"tcp/tls/host-share-fresh"}):
         seen = judge("--hook", hook, f"tcp/tls/host-{case}")
         assert seen["verdict"] == "pass" and {n["rule"] for n in seen.get("noticed", [])} <= wrong, seen
+
+
+# What GnuTLS overlooks: it is found out, and accused of nothing else.
+GNUTLS_OVERLOOKS = {"tcp/tls/host-hello-session", "tcp/tls/host-message-aligned", "tcp/tls/host-retry-shared"}
+
+
+@needs_gnutls
+def test_gnutls_is_accused_of_nothing_else():
+    hook = shlex.join([sys.executable, str(ROOT / "conformance/tests/peers/gnutls_host"), NVMFSPEC])
+    done = subprocess.run([NVMFSPEC, "conform", "--role", "host", "--hook", hook, "tcp/tls/host-*", "--json", "-"],
+                          capture_output=True, text=True, timeout=280)
+    seen = {r["id"]: r for r in json.loads(done.stdout)["results"]}
+    of_records = {name: r for name, r in seen.items() if r["verdict"] != "skip"}
+    assert len(of_records) > 50, done.stdout
+    assert {name for name, r in of_records.items() if r["verdict"] == "fail"} <= GNUTLS_OVERLOOKS, done.stdout
 
 
 # Passes the ClientHello on, and then nothing: neither what its host says nor that it ends.

@@ -138,12 +138,6 @@ static bool has_unasked(const struct loose *l, const struct tls_answer *a)
         return a->strange;
 }
 
-static bool has_twice(const struct loose *l, const struct tls_answer *a)
-{
-        (void)l;
-        return a->twice;
-}
-
 static bool selects_another(const struct loose *l, const struct tls_answer *a)
 {
         (void)l;
@@ -220,7 +214,6 @@ static const struct {
         { FLAW_HOST_TLS_SELECTED, has_other_version, false },
         { FLAW_HOST_TLS_DOWNGRADE, is_downgraded, false },
         { FLAW_HOST_TLS_UNASKED, has_unasked, false },
-        { FLAW_HOST_TLS_TWICE, has_twice, false },
         { FLAW_HOST_TLS_SELECTS, selects_another, false },
         { FLAW_HOST_TLS_UNPROVEN, takes_no_psk, false },
         { FLAW_HOST_TLS_GROUP, has_unknown_group, false },
@@ -238,7 +231,7 @@ enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
 
 static bool is_taken(const struct loose *l, const struct tls_answer *a)
 {
-        if (a->kind != TLS_SERVER_HELLO && a->kind != TLS_RETRY)
+        if ((a->kind != TLS_SERVER_HELLO && a->kind != TLS_RETRY) || a->twice)
                 return false;
         for (size_t i = 0; i < CHECKS; i++)
                 if (checks[i].met(l, a) && has(l, checks[i].flaw) == checks[i].lawful)
