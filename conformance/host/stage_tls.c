@@ -105,7 +105,7 @@ static bool is_shared(const struct tls_hello_view *v, uint16_t group)
         return tls_hello_share(v, group, &share);
 }
 
-/* False: there is no way that can be gone by hand. */
+/* False: there is no way that can be gone by hand, or the first share is not the one that was asked for (4.2.8). */
 static bool choose_groups(struct scene *c)
 {
         const struct tls_hello_view *v = &c->view;
@@ -115,7 +115,7 @@ static bool choose_groups(struct scene *c)
              i++) {
                 bool shared = is_shared(v, by_hand[i]);
 
-                if (shared && (!c->group || by_hand[i] == c->asked))
+                if (!c->group && shared)
                         c->group = by_hand[i];
                 if (!c->spare && !shared && tls_hello_has_group(v, by_hand[i]))
                         c->spare = by_hand[i];
