@@ -96,3 +96,19 @@ rdma_down() { # rxe|siw
     rdma link del "${1}0"
     rdma link del "${1}1"
 }
+
+# resources: what the RDMA devices hold, by kind; one line. The kernel's targets keep completion queues in a pool: not
+# those of the device at v1.
+resources() { rdma resource show | sed -E 's/^[0-9]+: //; /^[a-z]+1:/s/ cq [0-9]+//' | tr '\n' ';'; }
+
+# resources_back_to RESOURCES: within a minute. The kernel's targets let go of a queue pair a little after its host has.
+resources_back_to() {
+    local i
+    for i in $(seq 600); do
+        [ "$(resources)" = "$1" ] && return
+        sleep 0.1
+    done
+    echo "resources: now $(resources)" >&2
+    echo "       before $1" >&2
+    return 1
+}

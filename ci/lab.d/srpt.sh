@@ -22,5 +22,14 @@ srpt_up() {
     echo 1 >"$tpg/enable"
 }
 
+# srpt_srq DEVICE 0|1: whether its channels share receives; all are logged out. By default each has its own, and only then is
+# immediate data granted. What is flushed as a channel with its own ends may complete when that is gone: where many come
+# and go, share (conformance/baseline/ib_srpt-deadly.txt).
+srpt_srq() {
+    local guid
+    guid=$(cat "/sys/class/infiniband/$1/node_guid")
+    echo "$2" >"/sys/kernel/config/target/srpt/$guid/$guid/attrib/use_srq"
+}
+
 # srpt_guid: each half of its target port identifier, 16 hexadecimal digits.
 srpt_guid() { printf %016x $(($(cat /sys/module/ib_srpt/parameters/srpt_service_guid))); }

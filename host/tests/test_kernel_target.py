@@ -12,9 +12,9 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 
-def in_guest(script, *arguments, timeout=240, lab=()):
+def in_guest(script, *arguments, timeout=240, lab=(), env=()):
     run = subprocess.run(
-        [ROOT / "ci/lab", *lab, "--timeout", str(timeout), "--", "env", f"NVMFSPEC={NVMFSPEC}", "bash",
+        [ROOT / "ci/lab", *lab, "--timeout", str(timeout), "--", "env", f"NVMFSPEC={NVMFSPEC}", *env, "bash",
          ROOT / "host/tests/lab" / script, *arguments],
         capture_output=True, text=True, cwd=ROOT, timeout=timeout + 60)
     print(run.stdout, run.stderr)
@@ -44,10 +44,14 @@ def test_own_target_by_rdma(device):
     in_guest("own_target_rdma.sh", device)
 
 
+LOGINS = os.environ.get("NVMFSPEC_SRP_LOGINS", "3")
+
+
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("device, target", [("rxe", "kernel"), ("rxe", "own"), ("siw", "own")])
 def test_srp(device, target):
     """Our initiator against ib_srpt and LIO, and against our own target over devices."""
-    in_guest("srp.sh", device, target)
+    in_guest("srp.sh", device, target, timeout=300 + 3 * int(LOGINS), env=[f"LOGINS={LOGINS}"])
 
 
 @pytest.mark.parametrize("transport", ["tcp", "rdma"])

@@ -103,21 +103,37 @@ def test_a_device_that_is_mounted_or_in_use_is_refused():
     guest("device.sh")
 
 
-SRP = {  # how the kernel's initiator describes memory, and what our target grants
-    "default": ("", []),
-    "indirect": ("ib_srp.never_register=Y ib_srp.register_always=N ib_srp.use_imm_data=N", []),
-    "external": ("ib_srp.never_register=Y ib_srp.register_always=N ib_srp.use_imm_data=N "
-                 "ib_srp.cmd_sg_entries=1 ib_srp.allow_ext_sg=1 ib_srp.indirect_sg_entries=128", []),
-    "small": ("", ["--request-limit", "4", "--reactors", "2", "--no-immediate"]),
+# What of ib_srp's parameters matters to a target; the others are about times, and about old products. (prefer_fr, which
+# chose between two ways to register memory, is gone since 5.8.)
+#
+# register_always, never_register  Y, N as by default: a command's memory is one region, which needs one direct descriptor.
+#                                  N, Y: none is registered, and what is in several pieces needs a table
+# cmd_sg_entries (12)              entries of a table that SRP_CMD has room for; also how long IUs it asks for
+# indirect_sg_entries (12)         entries of a table at most
+# allow_ext_sg (N)                 Y: a table may have more of them than SRP_CMD, and the target has to read it
+# use_imm_data (Y)                 WRITEs in two pieces at most may have their data in SRP_CMD, if the target grants it,
+# max_imm_data (8192)              ... up to that many bytes; also how long IUs it asks for
+TABLES = "ib_srp.never_register=Y ib_srp.register_always=N ib_srp.use_imm_data=N"
+EXTERNAL = f"{TABLES} ib_srp.cmd_sg_entries=1 ib_srp.allow_ext_sg=Y ib_srp.indirect_sg_entries=128"
+SRP = {  # parameters, options of our target, and what has to be on the wire by them
+    "default": ("", [], ["out 4096 immediate", "out 16384 direct", "in 16384 direct"]),
+    "indirect": (TABLES, [], ["out 4096 direct", "out 16384 indirect, ([0-9]+) of \\1 entries in line",
+                              "in 16384 indirect"]),
+    "external": (EXTERNAL, [], ["out 65536 indirect, 1 of [0-9]+ entries in line",
+                                "in 65536 indirect, 1 of [0-9]+ entries in line"]),
+    "short": ("ib_srp.max_imm_data=2048", [], ["out 512 immediate", "out 4096 direct"]),
+    "small": ("", ["--request-limit", "4", "--reactors", "2", "--no-immediate"], ["out 4096 direct"]),
 }
+LOGINS = os.environ.get("NVMFSPEC_SRP_LOGINS", "3")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("name", SRP)
 def test_srp(name):
     """Our SRP target under ib_srp, through RDMA CM over rxe."""
-    parameters, options = SRP[name]
-    guest("srp.sh", *options, kind="rxe", lab=["--append", parameters] if parameters else (), timeout=600)
+    parameters, options, forms = SRP[name]
+    guest("srp.sh", *options, kind="rxe", env=[f"LOGINS={LOGINS}", f"FORMS={';'.join(forms)}"],
+          lab=["--append", parameters] if parameters else (), timeout=600 + 6 * int(LOGINS))
 
 
 @pytest.mark.parametrize("kind", ["tcp", "rxe"])

@@ -16,21 +16,6 @@ ours() { # ours SUBCOMMAND [OPTION...]
 }
 step() { echo "-- $*"; }
 
-# What the devices hold, by kind; one line. The kernel's target keeps its completion queues in a pool.
-resources() { rdma resource show | sed -E 's/^[0-9]+: //; /^[a-z]+1:/s/ cq [0-9]+//' | tr '\n' ';'; }
-
-# The kernel's target lets go of a queue pair a little after its host has.
-resources_back_to() {
-        local i
-        for i in $(seq 600); do
-                [ "$(resources)" = "$1" ] && return
-                sleep 0.1
-        done
-        echo "resources: now $(resources)" >&2
-        echo "       before $1" >&2
-        return 1
-}
-
 fails_with() { # fails_with STATUS WORDS COMMAND...
         local want=$1 words=$2 status=0 said
         shift 2
