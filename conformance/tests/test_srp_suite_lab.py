@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SRP's suite against the Linux kernel's target, in the lab's guest."""
+"""SRP's suites against the Linux kernel's target and its initiator, in the lab's guest."""
 import json
 import os
 import pathlib
@@ -8,35 +8,72 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BASELINE = ROOT / "conformance/baseline"
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1300)]
 
 
-def guest(out, *options, timeout=400, **environment):
+def guest(out, script, *options, timeout=400, **environment):
     env = [f"{name}={value}" for name, value in {"NVMFSPEC": NVMFSPEC, **environment}.items()]
     return subprocess.run(
         [ROOT / "ci/lab", "--timeout", str(timeout), "--out", out, "--", "env", *env, "bash",
-         ROOT / "conformance/tests/lab/srp.sh", *options],
+         ROOT / "conformance/tests/lab" / script, *options],
         capture_output=True, text=True, cwd=ROOT, timeout=timeout + 60)
 
 
-def test_ib_srpt_fails_only_where_it_is_known_to(tmp_path):
-    run = guest(tmp_path, "--json", f"{tmp_path}/report.json")
+def judged(out, script, *options, timeout=400, **environment):
+    """Ids and verdicts of a run in which nothing failed that is not known to."""
+    run = guest(out, script, *options, "--json", f"{out}/report.json", timeout=timeout, **environment)
     print(run.stdout, run.stderr)
     assert run.returncode == 0
-    seen = [result["verdict"] for result in json.loads((tmp_path / "report.json").read_text())["results"]]
-    assert seen.count("pass") > 60 and "error" not in seen
+    seen = {r["id"]: r["verdict"] for r in json.loads((out / "report.json").read_text())["results"]}
+    assert "error" not in seen.values()
+    return seen
 
 
-def deadly():
-    lines = (ROOT / "conformance/baseline/ib_srpt-deadly.txt").read_text().splitlines()
-    return [line.split()[:2] for line in lines if line and line[0] != "#"]
+def deadly(name):
+    lines = (BASELINE / name).read_text().splitlines()
+    rows = [line.split()[:3] for line in lines if line and line[0] != "#"]
+    return [row for row in rows if row[1] != "chance"]
 
 
-@pytest.mark.parametrize("case, how", [row for row in deadly() if row[1] != "chance"], ids=lambda value: value)
-def test_what_takes_the_kernel_down_still_does(tmp_path, case, how):
+def test_ib_srpt_fails_only_where_it_is_known_to(tmp_path):
+    seen = list(judged(tmp_path, "srp.sh", "shared").values())
+    assert seen.count("pass") > 60
+
+
+def test_ib_srpt_with_immediate_data(tmp_path):
+    """It grants that only to channels with receives of their own."""
+    seen = judged(tmp_path, "srp.sh", "own", "srp/transfer/immediate", "srp/login/immediate")
+    assert seen["srp/transfer/immediate"] == seen["srp/transfer/immediate-large"] == "pass"
+
+
+@pytest.mark.parametrize("case, how, where", deadly("ib_srpt-deadly.txt"), ids=lambda value: value)
+def test_what_takes_the_kernel_down_still_does(tmp_path, case, how, where):
     """Else its line in ib_srpt-deadly.txt is to go."""
-    run = guest(tmp_path, case, timeout=60, DEADLY="yes", BASELINE="/dev/null")
+    run = guest(tmp_path, "srp.sh", "shared" if where == "#" else where, case, timeout=60, DEADLY="yes",
+                BASELINE="/dev/null")
     said = run.stdout + run.stderr
     assert "Kernel panic" in said if how == "panic" else run.returncode != 0, said
+
+
+HOST_WORKS = ["srp/login/session", "srp/login/no-immediate", "srp/limit/two", "srp/command/large-blocks"]
+
+
+def test_ib_srp_works_with_each_lawful_target(tmp_path):
+    seen = judged(tmp_path, "srp_host.sh", *HOST_WORKS, "srp/reject/rejected")
+    assert [seen[case] for case in HOST_WORKS] == ["pass"] * len(HOST_WORKS)
+
+
+def test_ib_srp_fails_only_where_it_is_known_to(tmp_path):
+    seen = judged(tmp_path, "srp_host.sh", timeout=1200)
+    assert list(seen.values()).count("pass") > 10
+
+
+@pytest.mark.parametrize("case, how, where", deadly("linux-host-srp-deadly.txt"), ids=lambda value: value)
+def test_what_takes_the_initiator_down_still_does(tmp_path, case, how, where):
+    """Else its line in linux-host-srp-deadly.txt is to go."""
+    run = guest(tmp_path, "srp_host.sh", case, timeout=120, DEADLY="yes", BASELINE="/dev/null")
+    said = run.stdout + run.stderr
+    assert run.returncode != 0 and ("Kernel panic" if how == "panic" else "WARNING") in said, said
