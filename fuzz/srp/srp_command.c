@@ -12,7 +12,7 @@ enum { DEPTH = 8, IT_IU = 8260, OWN_CHANNELS = 16 };
 struct srp_fuzz_args {
         struct fuzz_args base; /* first */
         srp_port_id target;
-        struct rule_set avoid;
+        struct srp_avoid avoid;
         struct srp_remote_peer peer; /* the target's */
         struct verbs_provider *verbs;
         struct srp_server *own; /* NULL: it is another one's */
@@ -28,14 +28,13 @@ static bool take_target(void *args, const char *value, char *error, size_t size)
 
 static bool take_avoid(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule_of(&srp_rules, &((struct srp_fuzz_args *)args)->avoid, PARTY_HOST, value,
-                              error, size);
+        return srp_avoid_add(&((struct srp_fuzz_args *)args)->avoid, value, error, size);
 }
 
 /* clang-format off */
 static const struct option_row options[] = {
         { 0, "target-id", "HEX", "target port identifier, id_ext and ioc_guid: 32 digits (zeroes)", OPTION_CALL, FUZZ_LIVE, .call = take_target },
-        { 0, "avoid", "RULE", "do not send what breaks this rule of initiators; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
+        { 0, "avoid", "WHAT", "do not send what breaks this rule of initiators, or " SRP_AVOID_KINDS "; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
         { 0 },
 };
 /* clang-format on */

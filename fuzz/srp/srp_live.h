@@ -6,6 +6,7 @@
 #include "fuzz/campaign/oracle.h"
 #include "fuzz/remote/schedule.h"
 #include "host/srp/chan.h"
+#include "srp_avoid.h"
 #include "srp_bind.h"
 
 struct capture_writer;
@@ -14,7 +15,7 @@ struct srp_remote_peer { /* remote_target.peer */
         /* Where, and the target's identifier; the initiator's is made up, another one for each session. Its policy says
          * which rules of targets are waived, its provider of verbs may be NULL. */
         struct srp_params host;
-        const struct rule_set *avoid; /* rules of initiators that steps do not break; may be NULL */
+        const struct srp_avoid *avoid; /* what is not sent; may be NULL */
         struct capture_writer *record; /* what goes over the connections; NULL: nobody asks */
 };
 

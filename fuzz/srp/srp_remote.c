@@ -72,14 +72,12 @@ static void collect(struct talk *t, const struct rule_set *found)
         conn_broke(t->conn, &must);
 }
 
-static bool is_avoided(const struct talk *t, const struct rule_set *found)
+/* n 0: a login. */
+static bool is_avoided(const struct talk *t, const uint8_t *iu, uint32_t n,
+                       const struct rule_set *found)
 {
-        const struct rule_set *avoid = srp_peer_of(t->conn->session)->avoid;
-
-        rule_each_in (found, id)
-                if (avoid && rule_in(avoid, id))
-                        return true;
-        return false;
+        return srp_avoids(srp_peer_of(t->conn->session)->avoid, iu, n,
+                          srp_channel_immediate(&t->channel), found);
 }
 
 /* --- a capture of it -------------------------------------------------------------------------- */
@@ -196,7 +194,7 @@ static bool say(void *talk, const struct sequence *s, const struct seq_step *ste
                 struct rule_set found = { 0 };
 
                 srp_channel_iu(&t->channel, PARTY_HOST, t->out, b.len, &found);
-                if (is_avoided(t, &found))
+                if (is_avoided(t, t->out, b.len, &found))
                         return false;
                 note_findings(t, &found);
                 message(t, PARTY_HOST, t->out, b.len, false);
@@ -242,7 +240,7 @@ static int ask(void *talk, void *first, const struct seq_step *next, struct verb
         memcpy(ask->data, t->out, sizeof(ask->data));
         t->login = *ask;
         srp_channel_login(&t->channel, ask->data, ask->len, false, &found);
-        if (is_avoided(t, &found))
+        if (is_avoided(t, NULL, 0, &found))
                 return 0;
         note_findings(t, &found);
         record_open(t);

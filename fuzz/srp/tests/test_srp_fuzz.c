@@ -27,7 +27,7 @@ const struct fuzz_family *const fuzz_families[] = { &nvme_fuzz, &srp_fuzz, NULL 
 static struct verbs_provider *verbs;
 static struct srp_server *server;
 static struct srp_remote_peer peer;
-static struct rule_set avoid;
+static struct srp_avoid avoid;
 static struct campaign_config config;
 static struct sequence seq;
 
@@ -222,7 +222,7 @@ static void start(const struct rule_policy *spoilt)
         server = srp_server_start(&o, error, sizeof(error));
         if (!server)
                 fail_msg("%s", error);
-        avoid = (struct rule_set) { 0 };
+        avoid = (struct srp_avoid) { 0 };
         peer = (struct srp_remote_peer) { .host = { .traddr = "127.0.0.1",
                                                     .trsvcid = srp_server_port(server, 0),
                                                     .target = "a target's name",
@@ -324,7 +324,7 @@ static void what_may_not_be_sent_is_not(void **state)
 {
         (void)state;
         start(NULL);
-        rule_add(&avoid, SRP_CMD_ATTRIBUTE);
+        rule_add(&avoid.rules, SRP_CMD_ATTRIBUTE);
         assert_int_equal(play("sequence srp host\nlogin\nread attr=3\n").end, REMOTE_UNSENT);
         assert_int_equal(play("sequence srp host\nlogin\nread attr=2\n").end, REMOTE_DONE);
         config.target.allow_write = false;
@@ -336,6 +336,36 @@ static void what_may_not_be_sent_is_not(void **state)
         srp_tame(&seq);
         assert_int_equal(seq.steps, 3);
         assert_int_equal(seq.step[1].changes, 1);
+        stop();
+}
+
+static void descriptors_of_a_kind_are_not_sent(void **state)
+{
+        static const struct {
+                const char *kind, *sent, *unsent;
+        } rows[] = {
+                { "external", "read_table\n", "read_external\n" },
+                { "external", "write keys=9\n", "write_external keys=9\n" },
+                { "empty", "read bytes=1\n", "read bytes=0\n" },
+                { "long", "read bytes=0x1000000\n", "read bytes=0x1000001\n" },
+        };
+        char error[200];
+
+        (void)state;
+        start(NULL);
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                const char *steps[] = { rows[i].sent, rows[i].unsent };
+
+                avoid = (struct srp_avoid) { 0 };
+                assert_true(srp_avoid_add(&avoid, rows[i].kind, error, sizeof(error)));
+                for (unsigned k = 0; k < 2; k++) {
+                        char text[100];
+
+                        snprintf(text, sizeof(text), "sequence srp host\nlogin\n%s", steps[k]);
+                        assert_int_equal(play(text).end == REMOTE_UNSENT, k);
+                }
+        }
+        assert_false(srp_avoid_add(&avoid, "tables", error, sizeof(error)));
         stop();
 }
 
@@ -429,6 +459,7 @@ int main(void)
                 cmocka_unit_test(seeds_are_answered),
                 cmocka_unit_test(how_sessions_end),
                 cmocka_unit_test(what_may_not_be_sent_is_not),
+                cmocka_unit_test(descriptors_of_a_kind_are_not_sent),
                 cmocka_unit_test(a_target_says_its_limits),
                 cmocka_unit_test(our_target_is_clean),
                 cmocka_unit_test(a_broken_rule_is_found_made_small_and_recorded),

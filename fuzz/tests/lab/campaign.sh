@@ -10,6 +10,8 @@
 #
 # What 6.12's nvmet-rdma does not survive, or not whole: request.hrqsize>255 (memory), request.hrqsize<2
 # and request.len<32 (queues that are never released), rdma/in-capsule/offset (panic).
+# What 6.12's ib_srpt does not: external, empty, long (memory); srp/command/format-agreed, immediate, descriptors and
+# additional-cdb, srp/iu/length-initiator (conformance/baseline/ib_srpt-deadly.txt says why). Its channels share receives.
 #
 # OPTIONs are those of fuzz remote. OUTDIR/finds has findings and corpus, OUTDIR/log what fuzz remote
 # said, OUTDIR/dmesg the kernel's log.
@@ -50,7 +52,7 @@ srp_up() {
         rdma_up rxe || return
         transport=srp where=(-t srp -a 10.0.0.2 -s 5555)
         if [ $who = kernel ]; then
-                srpt_up 5555 rxe1 || return
+                srpt_up 5555 rxe1 && srpt_srq rxe1 1 || return
                 where+=(--target-id "$(srpt_guid)$(srpt_guid)")
         else
                 "$tool" target "${where[@]}" --lun mem:32M >"$out/target" 2>&1 &
