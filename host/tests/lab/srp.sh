@@ -67,7 +67,7 @@ if [ "$device" = rxe ]; then
         capture=$!
         for form in "${forms[@]}"; do
                 # shellcheck disable=SC2086
-                ours verify --form $form --range 256k --passes 1 --iodepth 4 -i 2
+                ours verify --form $form --range 256k --size 4k --passes 1 --iodepth 4 -i 2
         done
         sleep 1 # tcpdump's
         kill $capture
