@@ -83,9 +83,10 @@ nvdev_is() { # DEVICE SUBNQN NSID
         [ "$(cat "$1/nsid")" = "$3" ]
 }
 
-# kernel_log: what the kernel has said, less a report it makes of itself whatever its peer does. When a
+# kernel_log: what the kernel has said, less reports it makes of itself whatever its peer does. When a
 # namespace goes, its SRCU may have a grace period under way; on one processor that is work of the
-# "events" queue, which nvme-wq, that must not wait for memory, then waits for.
+# "events" queue, which nvme-wq, that must not wait for memory, then waits for. And a channel of ib_srpt that
+# shares receives has no cache of them, which its end gives back all the same.
 kernel_log() {
     dmesg | awk '
         function tell() {
@@ -97,6 +98,7 @@ kernel_log() {
         /-\[ cut here \]-/ { tell(); inside = 1 }
         { report = report $0 "\n" }
         /WQ_MEM_RECLAIM nvme-wq:nvme_scan_work is flushing !WQ_MEM_RECLAIM events:srcu_drive_gp/ { own = inside }
+        /WARNING: .* srpt_cache_put\+/ { own = inside }
         !inside || /-\[ end trace / { tell() }
         END { tell() }'
 }
