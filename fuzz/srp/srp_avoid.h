@@ -6,17 +6,13 @@
 #include "pdu/srp/wire/rules.h"
 #include "pdu/srp/wire/srp.h"
 
-#define SRP_AVOID_KINDS                                                                            \
-        "tables that are not all in SRP_CMD (external), descriptors of no byte (empty) or of "     \
-        "more "                                                                                    \
-        "than 16 MiB (long)"
-
 struct srp_avoid {
         struct rule_set rules; /* of initiators */
         unsigned kinds;        /* of descriptors, a bit each */
 };
 
-/* A rule of initiators or a kind of descriptors, by its name. False: error has one line. */
+/* A rule of initiators, or a kind of descriptors, by its name: external (a table that is not all in SRP_CMD), empty (no
+ * byte), long (more than 16 MiB). False: error has one line. */
 bool srp_avoid_add(struct srp_avoid *a, const char *what, char *error, size_t size);
 /* Whether an IU of n bytes (0: it is a login), which breaks these rules, is to be avoided. imm_at: where its immediate data
  * begins. a may be NULL. */

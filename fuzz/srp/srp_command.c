@@ -34,7 +34,7 @@ static bool take_avoid(void *args, const char *value, char *error, size_t size)
 /* clang-format off */
 static const struct option_row options[] = {
         { 0, "target-id", "HEX", "target port identifier, id_ext and ioc_guid: 32 digits (zeroes)", OPTION_CALL, FUZZ_LIVE, .call = take_target },
-        { 0, "avoid", "WHAT", "do not send what breaks this rule of initiators, or " SRP_AVOID_KINDS "; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
+        { 0, "avoid", "WHAT", "do not send what breaks this rule of initiators, or descriptors of a kind: external, empty or long; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
         { 0 },
 };
 /* clang-format on */
