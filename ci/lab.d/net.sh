@@ -101,6 +101,19 @@ rdma_down() { # rxe|siw
 # those of the device at v1.
 resources() { rdma resource show | sed -E 's/^[0-9]+: //; /^[a-z]+1:/s/ cq [0-9]+//' | tr '\n' ';'; }
 
+# steady COMMAND...: prints what the command prints once that has been the same for three seconds, or after a minute.
+steady() {
+    local last='' now same=0
+    for _ in $(seq 60); do
+        now=$("$@")
+        if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
+        [ "$same" -lt 3 ] || break
+        last=$now
+        sleep 1
+    done
+    echo "$now"
+}
+
 # resources_back_to RESOURCES: within a minute. The kernel's targets let go of a queue pair a little after its host has.
 resources_back_to() {
     local i

@@ -118,8 +118,7 @@ once() { ours read --slba 100 --blocks 128 --file "$work/back" && cmp -n 65536 "
 ours write --file "$work/data" --blocks 128 --slba 100
 [ "$whose" = own ] || srpt_srq "${device}1" 1
 once # some is made once and stays
-sleep 2
-before=$(resources)
+before=$(steady resources)
 for _ in $(seq "$LOGINS"); do once; done
 case $whose in
 kernel)

@@ -94,19 +94,6 @@ three_tries() {
         return 1
 }
 
-# steady COMMAND...: prints what the command prints once that has been the same for three seconds.
-steady() {
-        local last='' now same=0
-        for _ in $(seq 60); do
-                now=$("$@")
-                if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
-                [ "$same" -lt 3 ] || break
-                last=$now
-                sleep 1
-        done
-        echo "$now"
-}
-
 # wait_for SECONDS COMMAND...
 wait_for() {
         local n=$(($1 * 10))
