@@ -642,10 +642,14 @@ void leave(struct chan *c)
 
 void expect_others_served(struct t *t)
 {
-        struct chan *other = ready_channel(t, .other = 0xff);
+        unsigned rule = t->rule;
+        struct chan *other;
 
+        t->rule = RULE_NONE;
+        other = ready_channel(t, .other = 0xff);
         expect_served(other);
         leave(other);
+        t->rule = rule;
 }
 
 unsigned limit_of(const struct chan *c)

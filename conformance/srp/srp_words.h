@@ -143,7 +143,7 @@ bool is_live(struct chan *c);
 void leave(struct chan *c);
 /* The answer to the DREQ that is out. */
 void expect_left(struct chan *c);
-/* A login of another initiator works. */
+/* A login of another initiator works; that it does not is a failure, whatever the rules of the case rest on. */
 void expect_others_served(struct t *t);
 
 /* So many requests may be sent. */

@@ -39,6 +39,13 @@ def test_there_are_as_many_cases(tmp_path, role, least):
     assert all(case["requirement"] and not case["requirement"].endswith(".") for case in cases)
 
 
+def test_who_is_silent_is_judged_by_a_rule(tmp_path):
+    """No sentence of the standard can be read that asks for an answer: where a case has no rule, silence would fail."""
+    cases = listed(tmp_path)
+    assert not [c["id"] for c in cases if "is answered, or ends the channel" in c["requirement"] and not c["rules"]]
+    assert [c["id"] for c in cases if not c["rules"]]  # what harms others needs none
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_ours_pass_strictly(tmp_path, role):
     seen = report(tmp_path, "--role", role, "--strict")

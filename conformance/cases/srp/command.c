@@ -319,7 +319,8 @@ CASE("srp/command/table-empty", MUST, RULES(SRP_CMD_TABLE),
         expect_ended_or_refused(c, o->tag);
 }
 
-CASE("srp/command/table-huge", MUST, NO_RULE, "A table of 4 GiB is answered, or ends the channel")
+CASE("srp/command/table-huge", MUST, RULES(SRP_RSP_ANSWERED),
+     "A table of 4 GiB is answered, or ends the channel")
 {
         struct chan *c = ready_channel(t);
         struct order *o = order_read(c, 1);
@@ -350,7 +351,8 @@ CASE("srp/command/total-huge", MUST, RULES(SRP_CMD_TOTAL),
 /* --- memory that the target cannot reach ---------------------------------------------------------- */
 
 #define REACH(name, says, d)                                                                       \
-        CASE("srp/command/" name, MUST, NO_RULE, says " is answered, or ends the channel")         \
+        CASE("srp/command/" name, MUST, RULES(SRP_RSP_ANSWERED),                                   \
+             says " is answered, or ends the channel")                                             \
         {                                                                                          \
                 struct chan *c = ready_channel(t);                                                 \
                 struct order *o = order_read(c, 1);                                                \
@@ -368,7 +370,7 @@ REACH("address-low", "An address before the memory of its key",
       ((struct srp_desc) { (uintptr_t)c->arena - 4096, c->mr.rkey, block_of(c) }))
 REACH("address-null", "Address zero", ((struct srp_desc) { 0, c->mr.rkey, block_of(c) }))
 
-CASE("srp/command/key-unknown-table", MUST, NO_RULE,
+CASE("srp/command/key-unknown-table", MUST, RULES(SRP_RSP_ANSWERED),
      "A table with a key that nobody has given is answered, or ends the channel")
 {
         struct chan *c = ready_channel(t);
@@ -381,7 +383,7 @@ CASE("srp/command/key-unknown-table", MUST, NO_RULE,
         expect_others_served(t);
 }
 
-CASE("srp/command/length-zero", MUST, NO_RULE,
+CASE("srp/command/length-zero", MUST, RULES(SRP_RSP_ANSWERED),
      "A direct descriptor of no byte is answered, or ends the channel")
 {
         struct chan *c = ready_channel(t);
@@ -393,7 +395,7 @@ CASE("srp/command/length-zero", MUST, NO_RULE,
         expect_ended_or_answered(c, o->tag);
 }
 
-CASE("srp/command/length-zero-write", MUST, NO_RULE,
+CASE("srp/command/length-zero-write", MUST, RULES(SRP_RSP_ANSWERED),
      "A WRITE from a direct descriptor of no byte is answered, or ends the channel", .writes = true)
 {
         struct chan *c = ready_channel(t);
@@ -405,7 +407,7 @@ CASE("srp/command/length-zero-write", MUST, NO_RULE,
         expect_ended_or_answered(c, o->tag);
 }
 
-CASE("srp/command/table-of-nothing", MUST, NO_RULE,
+CASE("srp/command/table-of-nothing", MUST, RULES(SRP_RSP_ANSWERED),
      "A table whose entries have no byte is answered, or ends the channel")
 {
         struct chan *c = ready_channel(t);
@@ -420,7 +422,7 @@ CASE("srp/command/table-of-nothing", MUST, NO_RULE,
 
 /* --- the rest of a command ------------------------------------------------------------------------ */
 
-CASE("srp/command/additional-cdb-unused", MUST, NO_RULE,
+CASE("srp/command/additional-cdb-unused", MUST, RULES(SRP_RSP_ANSWERED),
      "An additional CDB that the command has no use for is answered, or ends the channel")
 {
         struct chan *c = ready_channel(t);
@@ -432,7 +434,7 @@ CASE("srp/command/additional-cdb-unused", MUST, NO_RULE,
         expect_ended_or_answered(c, o->tag);
 }
 
-CASE("srp/command/both-directions", MUST, NO_RULE,
+CASE("srp/command/both-directions", MUST, RULES(SRP_RSP_ANSWERED),
      "A command with buffers for both directions is answered, or ends the channel")
 {
         struct chan *c = ready_channel(t);
