@@ -70,6 +70,7 @@ struct chan {
         bool registered;
         uint8_t *memory, *arena, *shadow; /* shadow: what the arena should be */
         uint32_t arena_used;
+        uint8_t *slow; /* in the arena: where READs of the slow unit go; NULL: there was none */
         struct verbs_wr send[CHAN_DEEP], recv[CHAN_DEEP];
         bool out[CHAN_DEEP], large_out[CHAN_LARGES];
         struct verbs_wr large[CHAN_LARGES];

@@ -10,6 +10,7 @@ enum {
         WAIT_MS = 5000,
         END_MS = 3000, /* of a channel */
         TELLS = 8,     /* that a unit may have at first */
+        LARGE_BLOCK = 4096,
 };
 
 static const struct srp_peer *peer_of_chan(const struct chan *c)
@@ -177,14 +178,6 @@ struct order *order_write(struct chan *c, uint16_t blocks)
         return read_or_write(c, unit_of(c), true, first_block(c), blocks);
 }
 
-struct order *order_slow(struct chan *c)
-{
-        struct order *o = read_or_write(c, peer_of_chan(c)->slow_lun, false, 0, 1);
-
-        (void)data_in(o, 4096);
-        return o;
-}
-
 /* --- their data ------------------------------------------------------------------------------- */
 
 static void add_range(struct order *o, bool out, const uint8_t *p, uint32_t len)
@@ -227,6 +220,18 @@ uint8_t *data_in(struct order *o, uint32_t len)
 uint8_t *data_out(struct order *o, uint32_t len)
 {
         return data_of(o, true, len);
+}
+
+/* All of a channel go to one place: what they read is not looked at, and there are as many as its limit permits. */
+struct order *order_slow(struct chan *c)
+{
+        struct order *o = read_or_write(c, peer_of_chan(c)->slow_lun, false, 0, 1);
+
+        if (!c->slow)
+                c->slow = chan_memory(c, LARGE_BLOCK);
+        add_range(o, false, c->slow, LARGE_BLOCK);
+        data_direct(o, false, chan_desc(c, c->slow, LARGE_BLOCK));
+        return o;
 }
 
 void data_indirect(struct order *o, bool out, struct srp_desc table, uint32_t total,
