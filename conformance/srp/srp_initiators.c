@@ -68,7 +68,7 @@ struct stage { /* a play that is on; what follows `lock` is under it */
         struct watched watched[WATCHED];
         struct rule_set broken;  /* by the initiator, */
         char how[EXCHANGE_LINE]; /* ... the first of them */
-        unsigned logins;
+        unsigned logins;         /* accepted or rejected */
 };
 
 /* --- the script --------------------------------------------------------------------------------- */
@@ -184,6 +184,7 @@ static void say(void *user, const void *channel, struct srp_said *said)
         struct srp_channel *c;
 
         pthread_mutex_lock(&s->lock);
+        s->logins += !channel; /* one that is rejected is not heard */
         play_trick(s, channel, said);
         c = channel ? watched(s, channel, false) : NULL;
         if (c && c->state == SRP_STATE_ASKED)
