@@ -43,12 +43,17 @@ def deadly(name):
     return [row for row in rows(name) if row[1] != "chance"]
 
 
+def still(seen, name):
+    """What the baseline names comes as it says."""
+    for case, verdict, _ in rows(name):
+        assert {seen[i] for i in seen if fnmatch.fnmatchcase(i, case)} == {verdict}, case
+
+
 def test_ib_srpt_fails_only_where_it_is_known_to(tmp_path):
     """And whatever else is named of it, it still does: else its row in ib_srpt.txt is to go."""
     seen = judged(tmp_path, "srp.sh", "shared")
     assert list(seen.values()).count("pass") > 150
-    for case, verdict, _ in rows("ib_srpt.txt"):
-        assert {seen[i] for i in seen if fnmatch.fnmatchcase(i, case)} == {verdict}, case
+    still(seen, "ib_srpt.txt")
 
 
 def test_ib_srpt_with_immediate_data(tmp_path):
@@ -75,13 +80,15 @@ def test_ib_srp_works_with_each_lawful_target(tmp_path):
 
 
 def test_ib_srp_fails_only_where_it_is_known_to(tmp_path):
-    seen = judged(tmp_path, "srp_host.sh", timeout=1200)
-    assert list(seen.values()).count("pass") > 10
+    seen = judged(tmp_path, "srp_host.sh", timeout=600)
+    assert list(seen.values()).count("pass") > 60
+    still(seen, "linux-host-srp.txt")
 
 
-@pytest.mark.parametrize("case, how, where", deadly("linux-host-srp-deadly.txt"), ids=lambda value: value)
-def test_what_takes_the_initiator_down_still_does(tmp_path, case, how, where):
+@pytest.mark.parametrize("case, how", deadly("linux-host-srp-deadly.txt"), ids=lambda value: value)
+def test_what_takes_the_initiator_down_still_does(tmp_path, case, how):
     """Else its line in linux-host-srp-deadly.txt is to go."""
     run = guest(tmp_path, "srp_host.sh", case, timeout=120, DEADLY="yes", BASELINE="/dev/null")
     said = run.stdout + run.stderr
-    assert run.returncode != 0 and ("Kernel panic" if how == "panic" else "WARNING") in said, said
+    signs = {"warning": "WARNING", "hang": "it no longer answers"}
+    assert run.returncode != 0 and signs[how] in said, said
