@@ -46,9 +46,9 @@ static const struct row {
         { DOCA_RULE_NONE, .step = { { ASK, .user = 1 }, { ASK, .user = 2 }, { ASK, .user = 3 }, { ASK, .user = 4 } } },
         { DOCA_RULE_NONE, .step = { { ASK, .user = 1 }, { ASK, .user = 2 }, { ASK, .user = 3 }, { ASK, .user = 4 }, { ANSWER, .user = 3 }, { ASK, .user = 5 } } },
         { DOCA_IO_LIMIT, .step = { { ASK, .user = 1 }, { ASK, .user = 2 }, { ASK, .user = 3 }, { ASK, .user = 4 }, { ASK, .user = 5 } } },
-        { DOCA_RULE_NONE, .step = { { ASK, .user = 1 }, { STOP, .user = 0 }, { ANSWER, .user = 1 } } },
-        { DOCA_IO_STOPPED, .step = { { STOP, .user = 0 }, { ASK, .user = 1 } } },
-        { DOCA_RULE_NONE, .step = { { CLOSE, .user = 0 }, { ASK, .user = 1 }, { ANSWER, .user = 1 } } },
+        { DOCA_RULE_NONE, .step = { { ASK, .user = 1 }, { .what = STOP }, { ANSWER, .user = 1 } } },
+        { DOCA_IO_STOPPED, .step = { { .what = STOP }, { ASK, .user = 1 } } },
+        { DOCA_RULE_NONE, .step = { { .what = CLOSE }, { ASK, .user = 1 }, { ANSWER, .user = 1 } } },
         { DOCA_RULE_NONE, .step = { { ASK, .user = 1, .storage = STORAGE_END } } },
         { DOCA_IO_STORAGE, .step = { { ASK, .user = 1, .storage = STORAGE_END + 512 } } },
         { DOCA_IO_STORAGE, .step = { { ASK, .type = DOCA_IO_WRITE, .user = 1, .storage = STORAGE } } },
@@ -143,7 +143,7 @@ static void test_parties(void **state)
         static const struct row row = { DOCA_IO_USER,
                                         .step = { { ASK, .user = 1 }, { ANSWER, .user = 2 } } };
         static const char *const where[WAYS] = {
-                "connection 3 (roce 10.0.1.1:0 > 10.0.1.2:0 QP 66 > 67, DOCA io_control of context",
+                "connection 3 (roce 10.0.1.1:0 > 10.0.1.2:0 QP 66 > 67, DOCA io_control of ",
                 "connection 3 (roce 10.0.1.1:7000 > 10.0.1.2:41",
                 "connection 3 (iwarp 10.0.1.1:7000 > 10.0.1.2:41",
         };
