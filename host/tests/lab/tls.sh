@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tls.sh: our host against the kernel's target over TLS, by each suite and each version of the identity, with keys
 # that libnvme derives for the target; where keys differ our host says what it has offered.
-set -euo pipefail
+set -Eeuo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=$here/../../../ci/lab.d
 . "$lab/nvmet.sh"
@@ -44,6 +44,7 @@ refused() {
         return 1
 }
 
+trap 'kernel_log | tail -n 20 >&2; tail -n 20 "$work/tlshd.log" >&2' ERR
 tlshd_up "$work"
 short=$(tls_key 1) long=$(tls_key 2)
 nvmet_tls 127.0.0.1 "$nqn" /dev/ram0 required
