@@ -1745,8 +1745,9 @@ def test_what_the_target_is_told_to_break_is_flagged(violated, tmp_path):
 def test_every_rule_is_flagged_or_it_is_said_why_not(suite, rulebook, violated):
     unseen = {i for i, rule in rulebook.items() if not rule["capture"]}
     seen = {*suite["tcp"], *suite["rdma"], *violated, *CRAFTED}
-    # Two in five: TLS is not seen into, and much of the NVM Command Set is about what is stored.
-    assert len(rulebook) > 240 and len(unseen) <= len(rulebook) * 9 // 20
+    # Nine in twenty: much of the NVM Command Set is about what is stored. Handshakes of TLS are not looked into at all.
+    inside = {i for i in rulebook if not i.startswith("tcp/tls/")}
+    assert len(inside) > 600 and len(unseen & inside) <= len(inside) * 9 // 20
     assert all(rulebook[i]["unseen"] for i in unseen)
     assert seen | unseen == set(rulebook) and not seen & unseen
     print(f"{len(seen)} of {len(rulebook)} rules are flagged: {len(CRAFTED)} in crafted captures, "
