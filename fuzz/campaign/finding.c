@@ -16,7 +16,7 @@ enum {
         CAPTURE_PORT = 4420, /* of the target, in captures */
         NAP_MS = 20,
         ALONE = 64, /* of the last sessions: tried one by one */
-        RECORDS = 3,
+        RECORDS = 8,
         UNKNOWN = 64, /* ... kept where none did it again */
         PARTS = 64,   /* questions to an oracle while all is played again */
         TRIES = 8,    /* of what was seen once */
@@ -584,15 +584,17 @@ static bool play_all(void *user, const struct remote_target *recorded)
         return same;
 }
 
-/* Until it shows again, within reason: answers may have come later than they were waited for. */
+/* Until it shows again, within reason: answers may have come later than they were waited for, and are waited for twice as
+ * long each time. */
 static bool record_again(struct finding *f, const struct campaign_config *config, const char *path,
                          char err[CORPUS_ERROR])
 {
         struct record r = { f, config };
+        struct remote_target target = config->target;
         bool same = false;
 
-        for (unsigned i = 0; i < RECORDS && !same && !f->gone; i++)
-                if (!transport_of(config)->record(&config->target, path, play_all, &r, &same, err,
+        for (unsigned i = 0; i < RECORDS && !same && !f->gone; i++, target.settle *= 2)
+                if (!transport_of(config)->record(&target, path, play_all, &r, &same, err,
                                                   CORPUS_ERROR))
                         return false;
         return true;
