@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Planted bugs from outside: `fuzz remote` plays to a target over TCP that has one of them, minimises
 what harms it, and what that comes to is replayed. Part of fuzz/plants."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -267,16 +268,17 @@ def find(name, limit, seed, out):
         return f"{kept}; {found['finding']}: {found['says'] or found.get('rule', '')}", seconds, "NOT" not in kept
 
 
-def find_all(names, limit, seed, out):
+def find_all(names, limit, seed, out, jobs):
+    """Each by itself, JOBS at a time: a campaign waits more than it computes."""
     out.mkdir(parents=True, exist_ok=True)
     print(f"{'bug':18}{'wall s':>8}  reproducer over TCP; what saw it")
     times, good = [], 0
-    for name in names:
-        says, seconds, ok = find(name, limit, seed, out)
-        good += ok
-        if not says.startswith("NOT"):
-            times.append(seconds)
-        print(f"{name:18}{seconds:8.1f}  {says}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as at_once:
+        for name, (says, seconds, ok) in zip(names, at_once.map(lambda name: find(name, limit, seed, out), names)):
+            good += ok
+            if not says.startswith("NOT"):
+                times.append(seconds)
+            print(f"{name:18}{seconds:8.1f}  {says}", flush=True)
     print(f"found {len(times)} of {len(names)} over TCP, {good} with a sequence and a capture that replay" +
           (f"; seconds: median {statistics.median(times):.1f}, longest {max(times):.1f}" if times else ""))
     return 0 if good == len(names) else 1
