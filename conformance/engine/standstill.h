@@ -14,7 +14,9 @@
 struct standstill {
         pthread_t thread;
         bool running;
-        _Atomic bool stop;
+        pthread_mutex_t lock;
+        pthread_cond_t stopped;
+        bool stop;               /* with the lock */
         _Atomic uint64_t looked; /* ms of now_ms() */
         _Atomic uint64_t ended;  /* the last one; 0: there was none */
 };
