@@ -406,6 +406,11 @@ void about(struct t *t, unsigned rule)
         t->rule = rule;
 }
 
+void blame(struct t *t, unsigned rule)
+{
+        t->rule = rule;
+}
+
 void want_eq(struct t *t, const char *what, uint64_t seen, uint64_t expected)
 {
         char text[RESULT_TEXT];

@@ -85,6 +85,9 @@ void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(pri
 
 /* The rule that the next expectations are about, of those that the case names. */
 void about(struct t *t, unsigned rule);
+/* ... or another one, which is broken where nobody looks for it: a failure that the case's own rule has no part in is
+ * of this one. */
+void blame(struct t *t, unsigned rule);
 
 /*
  * fail() and lenient() are judged by what the rule rests on (t->rule, see about()): for a rule that binds

@@ -228,16 +228,22 @@ static int crash(const struct played *seen)
         return 0;
 }
 
-/* A hook that does not run says nothing, and one whose host was killed by its own doing says all. */
+/* A hook that does not run says nothing, and one whose host was killed by its own doing says all: not what the case is
+ * about, if the target never came to break that. */
 static void want_orderly(struct t *t, const struct played *seen)
 {
+        bool right = play_of(t)->breaks != RULE_NONE && !seen->broken;
+
         if (!peer(t)->hook)
                 return;
         if (seen->status == NOT_EXECUTABLE || seen->status == NOT_FOUND)
                 broke(t, "the hook can't be run (%d): %s", seen->status, seen->says);
-        if (crash(seen) && !peer(t)->fails)
-                harm(t, "the host works, or fails in an orderly way", "signal %d ended it: %s",
-                     crash(seen), seen->says);
+        if (!crash(seen) || peer(t)->fails)
+                return;
+        if (right)
+                blame(t, RULE_NONE);
+        harm(t, "the host works, or fails in an orderly way", "signal %d ended it%s: %s",
+             crash(seen), right ? ", though the target broke no rule" : "", seen->says);
 }
 
 struct played play_own(struct t *t)

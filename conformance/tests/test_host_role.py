@@ -151,6 +151,15 @@ def test_a_hook_that_fails_for_another_reason_is_no_pass(fault, verdict, says):
     assert [line.split(" -- ")[1] for line in seen["exchange"][-2:]] == ["stderr: first", "stderr: I break off"]
 
 
+def test_a_host_that_dies_of_nothing_has_broken_no_rule_of_the_case():
+    """It ends before it reads the log whose fields are wrong in this case."""
+    case = "base/log/error-fields"
+    hook = f"{OURS}; [ $NVMF_CASE = {WORKS} ] || kill -ABRT $$"
+    seen = results("--hook", hook, case, "--timeout-scale", 4, code=1)[case]
+    assert seen["verdict"] == "fail" and "rule" not in seen, seen
+    assert "signal 6 ended it, though the target broke no rule" in seen["seen"]
+
+
 @pytest.mark.parametrize("end", ["exit 255", "exit 234", "kill -KILL $$", "kill -TERM $$"])
 def test_a_host_that_fails_as_it_ought_to_may_say_so_as_it_likes(end):
     """Many programs exit with -1 or a negative errno; a script of the user's may end them."""

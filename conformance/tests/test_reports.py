@@ -57,6 +57,15 @@ def test_the_cause_comes_before_its_effects(broken):
     assert [p.get("value") for p in properties if p.get("name") == "cause"][0].startswith(says)
 
 
+def test_a_command_that_the_target_lacks_is_what_fails(tmp_path):
+    """Not the rule of each case that needs it."""
+    cases = ("tcp/setup/maxr2t-max", "tcp/header/headers")
+    conform(tmp_path, "--violate", "base/command/mandatory", "--timeout-scale", "3", *cases, code=1)
+    report = json.loads((tmp_path / "json").read_text())
+    failed = {r["id"]: r["rule"] for r in report["results"] if r["verdict"] == "fail"}
+    assert [failed[case] for case in cases] == ["base/command/mandatory"] * 2
+
+
 def test_each_failure_quotes_its_rule(broken):
     out, reports, report = broken
     for r in (r for r in report["results"] if r["verdict"] == "fail" and "rule" in r):

@@ -463,6 +463,16 @@ struct reply finish(struct queue *q, uint16_t cid)
         return q->over ? (struct reply) { 0 } : response(q, cid, true);
 }
 
+/* B2.2 3.1.3.4: of every controller that can be asked for it. */
+static bool is_mandatory(const struct queue *q, const union sqe *s)
+{
+        if (s->opc == NVME_FABRICS)
+                return sqe_is_fabrics(s, FCTYPE_PROPERTY_GET) ||
+                       sqe_is_fabrics(s, FCTYPE_PROPERTY_SET);
+        return q->conn->admin ? s->opc == NVME_IDENTIFY || s->opc == NVME_GET_LOG_PAGE
+                              : s->opc == NVME_FLUSH;
+}
+
 static void check_status(struct queue *q, struct reply r, uint16_t status)
 {
         char expected[120], seen[120];
@@ -475,6 +485,9 @@ static void check_status(struct queue *q, struct reply r, uint16_t status)
         add_status(&s, q, r.cid, r.status);
         if (is_bystander(q))
                 harm(q->t, expected, "%s", seen);
+        if (status == NVME_SUCCESS && r.status == NVME_INVALID_OPCODE &&
+            is_mandatory(q, &command_of(q, r.cid)->sqe))
+                blame(q->t, CMD_MANDATORY);
         fail(q->t, expected, "%s", seen);
 }
 

@@ -91,6 +91,46 @@ CASE("base/command/answers", MUST, RULES(CMD_ANSWERS),
         judge_answers(admin_queue(t), CMD_ANSWERS);
 }
 
+/* Those that need no other ability of the controller. */
+static const struct mandatory {
+        const char *name;
+        uint32_t bytes, cdw10;
+        uint8_t opc;
+        bool io; /* on an I/O queue */
+} mandatory[] = {
+        { .name = "Get Log Page",
+          .opc = NVME_GET_LOG_PAGE,
+          .cdw10 = 127u << 16 | LOG_ERROR,
+          .bytes = 512 },
+        { .name = "Identify", .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = IDENTIFY_LEN },
+        { .name = "Abort", .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16 },
+        { .name = "Get Features", .opc = NVME_GET_FEATURES, .cdw10 = FEAT_QUEUES },
+        { .name = "Keep Alive", .opc = NVME_KEEP_ALIVE },
+        { .name = "Flush", .opc = NVME_FLUSH, .io = true },
+};
+
+CASE("base/command/mandatory", MUST, RULES(CMD_MANDATORY),
+     "Commands that each I/O controller has to support do not end with Invalid Command Opcode")
+{
+        struct queue *io = io_queue(t);
+        char seen[256];
+        struct text text = text_in(seen, sizeof(seen));
+
+        for (size_t i = 0; i < sizeof(mandatory) / sizeof(mandatory[0]); i++) {
+                const struct mandatory *m = &mandatory[i];
+                struct reply r;
+
+                if (m->opc == NVME_KEEP_ALIVE && !le16_get(caps(t)->id.kas))
+                        continue; /* then it is prohibited */
+                r = finish(m->io ? io : io->admin,
+                           send_cmd(m->io ? io : io->admin, .opc = m->opc, .cdw10 = m->cdw10,
+                                    .nsid = m->io ? caps(t)->nsid : 0, .bytes = m->bytes));
+                if (r.status == NVME_INVALID_OPCODE)
+                        text_add(&text, "%s%s", text.len > 0 ? ", " : "", m->name);
+        }
+        want(t, text.len == 0, "another status", "Invalid Command Opcode of %s", seen);
+}
+
 CASE("base/command/answers-advised", SHOULD, RULES(ANSWERS_ADVISED),
      "Get Log Page and Identify with an NSID that they have no use for are refused")
 {

@@ -77,6 +77,11 @@ static bool done_keep_alive(const struct done *d)
         return succeeded(d) && d->sqe->opc == NVME_KEEP_ALIVE && !spoil_has_nsid(d->sqe);
 }
 
+static bool done_flush(const struct done *d)
+{
+        return succeeded(d) && d->sqe->opc == NVME_FLUSH && spoil_has_nsid(d->sqe);
+}
+
 static bool done_abort(const struct done *d)
 {
         return succeeded(d) && d->sqe->opc == NVME_ABORT && !spoil_has_nsid(d->sqe);
@@ -229,6 +234,7 @@ static const struct completion completions[] = {
         CQE(FEAT_KEPT, done_get_power, dw0, FLIP, 0x20),
         CQE(FEAT_QUEUES_KEPT, done_get_queues, dw0, ADD, 1),
         CQE(ID_MDTS, done_long_read, sf, PUT, 0),
+        CQE(CMD_MANDATORY, done_flush, sf, PUT, NVME_INVALID_OPCODE << 1),
         CQE(FAB_AUTH_NOT_ASKED, done_keep_alive, sf, PUT, NVME_AUTH_REQUIRED << 1),
         PROPERTY(FAB_CAP, PROP_CAP, result, FLIP, CAP_CQR),
         PROPERTY(FAB_CAP_AGREES, PROP_CAP, result, FLIP, UINT64_C(1) << 61),
