@@ -24,7 +24,7 @@ enum {
         BUSY_BESIDE = 7, /* ... up to so many tries: beside others, who may hold what there is
                                           * for as long as Keep Alive Timeouts are, 16 s */
         HANGS = 3,       /* who has hung so often twice in a row is believed at once */
-        RESTARTS = 32,   /* of who is tested */
+        RESTARTS = 256,  /* of who is tested */
         RECENT = 8, /* cases that ended last are suspect, too: it may have died a moment later */
 };
 
@@ -65,7 +65,7 @@ struct crew { /* the threads of a run and what they share */
         unsigned writer;
         bool met; /* there was another one */
         bool enough;
-        _Atomic bool dead;
+        _Atomic bool dead, lost; /* lost: it could not be started again */
         struct standstill still;
 };
 
@@ -77,6 +77,10 @@ static bool is_stopped(const struct crew *c)
 /* Why no case is begun any more; NULL: they are. */
 static const char *too_late(const struct crew *c)
 {
+        if (c->dead && c->lost)
+                return "--restart did not bring the system under test back";
+        if (c->dead && c->restarts == RESTARTS)
+                return "the system under test had died too often to be started again";
         if (c->dead)
                 return "the system under test had stopped answering";
         return is_stopped(c) ? "interrupted" : NULL;
@@ -167,7 +171,7 @@ static void find_suspects(struct crew *c, char *names, size_t size)
 
 static bool can_restart(const struct crew *c)
 {
-        return c->r->suite->restart && c->restarts < RESTARTS && !is_stopped(c);
+        return c->r->suite->restart && c->restarts < RESTARTS && !c->lost && !is_stopped(c);
 }
 
 /* The first one that finds it dead tells; what the others saw after that says nothing. */
@@ -753,8 +757,7 @@ static bool restart(struct crew *c)
         c->restarts++;
         c->dead = shell_run(c->r->suite->restart, says, SHELL_MS) != 0 ||
                   !still_alive(c->r->suite, 3u << 30 | c->restarts, why, sizeof(why));
-        if (c->dead)
-                c->restarts = RESTARTS;
+        c->lost = c->dead;
         return !c->dead;
 }
 
