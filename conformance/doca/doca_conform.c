@@ -8,6 +8,7 @@
 #include "pdu/doca/wire/family.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/io/verbs/verbs_record.h"
 #include "target/doca/doca_server.h"
 
 struct doca_conform_args {
@@ -78,11 +79,7 @@ static bool start_embedded(struct started *st, const struct doca_conform_args *a
                                   .reactors = 1,
                                   .quiet = true };
 
-        st->memory = o.verbs = verbs_memory_new(NULL);
-        if (!st->memory) {
-                snprintf(error, size, "out of memory");
-                return false;
-        }
+        o.verbs = st->memory;
         st->server = doca_server_start(&o, error, size);
         return st->server;
 }
@@ -105,6 +102,7 @@ static void reach(struct started *st, struct suite *s)
         if (s->role == ROLE_HOST) { /* each case has a target of its own */
                 s->traddr = s->traddr ? s->traddr : "127.0.0.1";
                 s->trsvcid = s->trsvcid ? s->trsvcid : "0";
+                s->verbs = st->memory;
                 return;
         }
 
@@ -122,6 +120,14 @@ static void reach(struct started *st, struct suite *s)
         s->verbs = verbs_rdma(st->peer.no_rdma, sizeof(st->peer.no_rdma));
 }
 
+/* Both ends are ours, and in this process. */
+static bool in_memory(const struct suite *s)
+{
+        const struct doca_peer *p = s->peer;
+
+        return s->embedded || (s->role == ROLE_HOST && !p->hook);
+}
+
 static void *start(const struct options *o, const struct rule_policy *policy, struct suite *s,
                    char *error, size_t size)
 {
@@ -133,7 +139,10 @@ static void *start(const struct options *o, const struct rule_policy *policy, st
                 return NULL;
         st->peer = *(const struct doca_peer *)s->peer;
         st->peer.policy = *policy;
-        if (s->embedded && !start_embedded(st, a, policy, error, size)) {
+        if (in_memory(s))
+                st->memory = verbs_memory_new(NULL);
+        if ((in_memory(s) && !st->memory) ||
+            (s->embedded && !start_embedded(st, a, policy, error, size))) {
                 stop(st);
                 return NULL;
         }
@@ -181,6 +190,16 @@ static bool probe(struct suite *s, struct probed *p, char *error, size_t size)
                 (void)doca_session_close(&session, false, NULL);
         }
         return true;
+}
+
+/* Sessions: control channel and RDMA, as their requester has it. Cases that are channels alone are in their exchange; of
+ * services the target records. */
+static bool record(struct suite *s, bool on)
+{
+        if (!on)
+                verbs_record_free(s->recorder);
+        s->recorder = on && s->verbs ? verbs_record_new(s->verbs, s->record, NULL) : NULL;
+        return !on || !s->verbs || s->recorder;
 }
 
 static void describe(const struct suite *s, struct run *run)
@@ -242,6 +261,8 @@ const struct conform_family doca_conform = {
         .probe = probe,
         .describe = describe,
         .liveness = liveness,
+        .record = record,
+        .port = 4421,
         .host_cases = doca_service_cases,
         .needs = needs,
         .why_not = why_not,

@@ -10,15 +10,12 @@
 
 #include "doca_words.h"
 #include "pdu/io/shell.h"
-#include "pdu/io/verbs/verbs_memory.h"
 #include "target/doca/doca_server.h"
 
 enum { SESSION_MS = 5000, HOOK_SECONDS = 30, COMMAND = 4096 };
 
 struct play {
         struct t *t;
-        struct verbs_provider
-            *memory; /* of our requester; NULL: the service has its own machine's */
         struct doca_server *target;
         pthread_mutex_t lock;
         struct rule_set broken; /* by the service */
@@ -46,13 +43,12 @@ static void start_target(struct play *p, enum doca_rule breaks, const char *faul
                                   .ns = "mem:1M",
                                   .dialect = peer->dialect,
                                   .quiet = true,
+                                  .record = s->record,
+                                  .verbs = s->verbs, /* NULL: the machine's, as the service has */
                                   .broken = note_broken,
                                   .user = p };
         char error[RESULT_TEXT];
 
-        if (!peer->hook)
-                p->memory = verbs_memory_new(NULL);
-        o.verbs = p->memory;
         if (breaks != DOCA_RULE_NONE)
                 rule_add(&o.policy.violated, breaks);
         if (!fault || doca_fault_add(&o.faults, fault, error, sizeof(error)))
@@ -65,8 +61,6 @@ static void end_target(struct play *p)
 {
         if (p->target)
                 doca_server_stop(p->target);
-        if (p->memory)
-                verbs_memory_free(p->memory);
         pthread_mutex_destroy(&p->lock);
 }
 
@@ -120,7 +114,7 @@ static void run_requester(struct play *p)
                                       .storage = 1 << 20,
                                       .timeout = (unsigned)t_scaled(p->t, SESSION_MS),
                                       .policy = peer->policy,
-                                      .verbs = p->memory };
+                                      .verbs = p->t->suite->verbs };
 
         p->ok = whole_session(p, &params, &e) == 0;
         if (!p->ok)

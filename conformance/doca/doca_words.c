@@ -96,7 +96,6 @@ struct channel *connect_channel(struct t *t)
         if (stream_connect(&c->stream, t->suite->traddr, t->suite->trsvcid,
                            (unsigned)t_scaled(t, WAIT_MS), error, sizeof(error)) < 0)
                 broke(t, "%s", error);
-        stream_record(&c->stream, t->suite->record, PARTY_HOST);
         exchange_event(&t->log, c->number, "connected");
         return c;
 }
@@ -512,7 +511,10 @@ static struct doca_params params_of(const struct t *t, struct path path)
                                       .storage = p->total_size ? p->total_size : DOCA_RANGE_BYTES,
                                       .timeout = (unsigned)t_scaled(t, WAIT_MS),
                                       .change = path.change,
-                                      .verbs = t->suite->verbs };
+                                      .verbs =
+                                          t->suite->recorder ? t->suite->recorder : t->suite->verbs,
+                                      .record = t->suite->record,
+                                      .comment = t->test->id };
 
         if (path.broken != DOCA_RULE_NONE)
                 rule_add(&params.policy.violated, path.broken);

@@ -356,6 +356,56 @@ def test_hooks(hook, code):
     conform("--role", "host", "--hook", f'test -n "$NVMF_TRSVCID" && {hook}', "doca/order/session", code=code)
 
 
+def pcap(sub, path, *args, code=0):
+    done = subprocess.run([NVMFSPEC, "pcap", sub, *args, path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def counted(path):
+    """Of each message of a capture, how often it is there."""
+    return {name: int(n) for name, n in re.findall(r"^  (\S+(?: \S+)*) +(\d+)$", pcap("show", path, "--count"), re.M)}
+
+
+@pytest.mark.parametrize("way", [[], ["--cm"]])
+def test_suite_recording(tmp_path, way):
+    """Control channels, once each, and I/O messages are there, and judged."""
+    path = tmp_path / "doca.pcapng"
+    conform("--pcap", str(path), *way, "doca/query/size", "doca/io/user-data", "doca/contexts/each")
+    seen = counted(path)
+    assert (seen["query_storage_request"], seen["stop_storage_request"]) == (3, 2), seen
+    assert (seen["read"], seen["write"], seen["result"]) == (5, 4, 9), seen
+    assert ": 0 must and 0 should broken" in pcap("check", path)
+    conform("--pcap", str(path), *way, "doca/io/type-service")
+    found = pcap("check", path, code=1)
+    assert "service must doca/io/type-service: " in found and ", DOCA io_control of context 0)" in found, found
+
+
+def test_suite_recording_of_a_bad_target(tmp_path):
+    path = tmp_path / "doca.pcapng"
+    conform("--pcap", str(path), "--violate", "doca/io/echo", "doca/io/last-block")
+    assert "target should doca/io/echo: " in pcap("check", path, code=1)
+
+
+def test_suite_recording_says_nothing_against_a_good_target(tmp_path):
+    """All cases at a time: no queue pair is taken for another."""
+    path = tmp_path / "doca.pcapng"
+    conform("--pcap", str(path))
+    assert counted(path)["result"] > 100
+    found = pcap("check", path, code=1)
+    assert "service must doca/io/type-service: " in found and not re.search(r"^  target (must|should)", found, re.M), found
+
+
+def test_suite_recording_of_services(tmp_path):
+    """Our target's, which sees its READs and WRITEs."""
+    path = tmp_path / "doca.pcapng"
+    conform("--role", "host", "--pcap", str(path), "doca/order/session", "doca/io/user-data")
+    seen = counted(path)
+    assert seen["query_storage_request"] == 2 and seen["result"] >= 3, seen
+    assert seen["RDMA READ"] >= 1 and seen["RDMA WRITE"] >= 1, seen
+    assert "target must doca/io/user-data: " in pcap("check", path, code=1)
+
+
 def test_cases():
     """As many as were promised: cases of targets, and of services."""
     assert int(re.search(r"(\d+) cases$", conform("--list").strip())[1]) >= 90

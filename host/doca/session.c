@@ -10,6 +10,7 @@
 #include "host/engine/time.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/io/verbs/verbs_record.h"
 
 enum {
         READ_BYTES = 16 << 10,
@@ -124,8 +125,11 @@ int doca_session_open(struct doca_session *s, const struct doca_params *p, struc
 
                 host_error_set(e, HOST_BROKEN, "%s", why);
                 e->no = no;
-        } else if (ask_size(s, e) == 0) {
-                return 0;
+        } else {
+                s->stream.flow.comment = p->comment;
+                stream_record(&s->stream, p->record, PARTY_HOST);
+                if (ask_size(s, e) == 0)
+                        return 0;
         }
         (void)doca_session_close(s, false, NULL);
         return -1;
@@ -191,6 +195,8 @@ static int open_group(struct doca_session *s, struct host_error *e)
                 return host_fail(e, HOST_BROKEN, "cannot open an RDMA context: %s",
                                  strerror(errno));
         s->has_group = true;
+        if (s->params->comment)
+                verbs_record_comment(s->group.context, s->params->comment);
         return 0;
 }
 

@@ -32,6 +32,9 @@ struct doca_params {
          * it is. */
         void (*change)(const struct doca_session *s, struct doca_io *io);
         struct verbs_provider *verbs; /* NULL: the machine's */
+        /* The control channel is written to it, which may be NULL; RDMA where `verbs` records (verbs_record.h). */
+        struct capture_writer *record;
+        const char *comment; /* of what is recorded, kept by the caller; or NULL */
 };
 
 struct doca_context;
