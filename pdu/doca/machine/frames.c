@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/plant.h"
+
 enum { LEAST = 256 };
 
 static void move_up(struct doca_buffer *b)
@@ -55,7 +57,7 @@ enum doca_frame doca_frame_next(const struct doca_dialect *d, const struct doca_
         *n = 0;
         if (len == 0 && have < d->frame.size_len)
                 return DOCA_FRAME_MORE;
-        if (!doca_frame_sane(d, len))
+        if (!doca_frame_sane(d, len) && (!PLANTED(DOCA_FRAME_SHORT) || len >= d->frame.header))
                 return DOCA_FRAME_BAD;
         if (have < len)
                 return DOCA_FRAME_MORE;
