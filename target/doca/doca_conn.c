@@ -59,11 +59,23 @@ void doca_conn_warn(const struct doca_conn *c, const char *kind, const char *fmt
         va_end(ap);
 }
 
+/* Of its reactor, whoever they were for. */
+static struct doca_polls polls_of(const struct doca_conn *c)
+{
+        const struct rdma *m = c->base.reactor->rdma;
+
+        return m ? (struct doca_polls) { m->hits - c->before.hits, m->misses - c->before.misses }
+                 : (struct doca_polls) { 0 };
+}
+
 static void say_stats(const struct doca_conn *c)
 {
         struct doca_shared *s = doca_shared_of_conn(c);
+        struct doca_polls polls = c->n_workers > 0 ? polls_of(c) : (struct doca_polls) { 0 };
 
         pthread_mutex_lock(&s->lock);
+        s->polls.hits += polls.hits;
+        s->polls.misses += polls.misses;
         for (unsigned i = 0; i < c->n_workers; i++) {
                 const struct doca_stats *w = &c->workers[i].stats;
 
@@ -83,6 +95,10 @@ static void say_stats(const struct doca_conn *c)
                          c->base.number, i, w->reads, w->bytes_read, w->writes, w->bytes_written,
                          w->failed);
         }
+        if (c->n_workers > 0 && !s->quiet)
+                log_line(LOG_AS_INFO, NULL, NULL,
+                         "conn %u: polls: %" PRIu64 " hits, %" PRIu64 " misses", c->base.number,
+                         polls.hits, polls.misses);
 }
 
 /* --- the workers -------------------------------------------------------------------------------- */
@@ -191,6 +207,8 @@ static bool make_workers(struct doca_conn *c, uint64_t n)
         if (!c->workers && n > 0)
                 return false;
         c->n_workers = (unsigned)n;
+        c->before = (struct doca_polls) { 0 };
+        c->before = polls_of(c);
         for (unsigned i = 0; i < n; i++)
                 doca_worker_init(&c->workers[i], c, i);
         return true;

@@ -15,6 +15,7 @@ struct doca_conn {
         unsigned n_workers;
         struct doca_memory memory; /* len 0: none that is known */
         uint64_t transactions;
+        struct doca_polls before; /* init_storage, of its reactor */
         enum doca_kind
             awaits; /* the request that waits for the workers: DOCA_START, DOCA_STOP, DOCA_SHUTDOWN */
         uint64_t since; /* ms: it does so since then */

@@ -130,9 +130,10 @@ static void say_total(const struct doca_shared *s)
         if (s->clients > 0 && !s->quiet)
                 log_line(LOG_AS_INFO, NULL, NULL,
                          "%u clients: %" PRIu64 " reads (%" PRIu64 " bytes), %" PRIu64
-                         " writes (%" PRIu64 " bytes), %" PRIu64 " failed",
+                         " writes (%" PRIu64 " bytes), %" PRIu64 " failed; polls: %" PRIu64
+                         " hits, %" PRIu64 " misses",
                          s->clients, t->reads, t->bytes_read, t->writes, t->bytes_written,
-                         t->failed);
+                         t->failed, s->polls.hits, s->polls.misses);
 }
 
 void doca_server_stop(struct doca_server *s)

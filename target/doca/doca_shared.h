@@ -14,6 +14,10 @@ struct doca_stats { /* requests; bytes of those that succeeded */
         uint64_t reads, writes, failed, bytes_read, bytes_written;
 };
 
+struct doca_polls { /* for completions: that found some, and that found none */
+        uint64_t hits, misses;
+};
+
 struct doca_shared {
         struct service base; /* first */
         struct ns *ns;
@@ -30,6 +34,7 @@ struct doca_shared {
         pthread_mutex_t lock;
         unsigned clients;        /* so far; under the lock, like */
         struct doca_stats total; /* of all that have ended */
+        struct doca_polls polls;
 };
 
 struct doca_reactor {

@@ -134,6 +134,8 @@ static unsigned poll_devices(struct rdma *m)
 {
         unsigned n = rdma_group_poll(&m->group, BATCHES);
 
+        m->hits += n > 0;
+        m->misses += n == 0;
         for (struct rdma_dev *d = m->group.devs; d && n > 0; d = d->next)
                 if (d->user)
                         rdma_device_post(d->user);

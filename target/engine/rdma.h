@@ -54,9 +54,10 @@ struct rdma {
         struct rdma_group group; /* first */
         struct reactor *reactor;
         struct rdma_loop loop;
-        bool rung;         /* there may be events */
-        bool armed;        /* completions will ring */
-        unsigned patience; /* looks for completions before sleeping */
+        bool rung;             /* there may be events */
+        bool armed;            /* completions will ring */
+        unsigned patience;     /* looks for completions before sleeping */
+        uint64_t hits, misses; /* polls that found completions, and that found none */
         struct rdma_listener *listeners;
 };
 

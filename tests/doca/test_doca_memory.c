@@ -4,15 +4,22 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "host/doca/session.h"
 #include "host/engine/verify.h"
+#include "pdu/io/log.h"
 #include "pdu/io/loop.h"
 #include "pdu/io/net.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "target/doca/doca_server.h"
 
 enum { TIMEOUT = 20000, IO = 16 << 10, KIB = 1024 };
+#ifdef NDEBUG
+enum { MOVED_MIB = 1024 };
+#else
+enum { MOVED_MIB = 64 }; /* sanitizers, which take their time */
+#endif
 
 struct world {
         struct verbs_provider *verbs;
@@ -28,7 +35,6 @@ static void serve(struct world *w)
         w->options.listens = 1;
         w->options.listen[0] = (struct doca_listen) { "127.0.0.1", "0" };
         w->options.verbs = w->verbs;
-        w->options.quiet = true;
         w->server = doca_server_start(&w->options, error, sizeof(error));
         if (!w->server)
                 fail_msg("%s", error);
@@ -37,15 +43,17 @@ static void serve(struct world *w)
 
 static void open_world(struct world *w, enum doca_version v)
 {
-        *w = (struct world) { .verbs = verbs_memory_new(NULL),
-                              .options = { .dialect = doca_dialect(v), .ns = "mem:1M" },
-                              .params = { .traddr = "127.0.0.1",
-                                          .dialect = doca_dialect(v),
-                                          .cores = 2,
-                                          .depth = 4,
-                                          .io_bytes = IO,
-                                          .storage = 1 << 20,
-                                          .timeout = TIMEOUT } };
+        *w = (struct world) {
+                .verbs = verbs_memory_new(NULL),
+                .options = { .dialect = doca_dialect(v), .ns = "mem:1M", .quiet = true },
+                .params = { .traddr = "127.0.0.1",
+                            .dialect = doca_dialect(v),
+                            .cores = 2,
+                            .depth = 4,
+                            .io_bytes = IO,
+                            .storage = 1 << 20,
+                            .timeout = TIMEOUT }
+        };
         assert_non_null(w->verbs);
         w->params.verbs = w->verbs;
 }
@@ -125,6 +133,46 @@ static void test_by_connection_manager(void **state)
 {
         (void)state;
         work_in_each_dialect(true);
+}
+
+/* Each way, over so many contexts. */
+static void move_all(unsigned contexts)
+{
+        struct verify_options o = {
+                .range = 16 << 20, .max_size = 64 * KIB, .depth = 8, .passes = 4
+        };
+        uint64_t read = 0, written = 0, all = (uint64_t)MOVED_MIB << 20;
+        struct host_error e = { 0 };
+        struct verify_result r;
+        struct doca_session s;
+        struct world w;
+        struct load l;
+
+        open_world(&w, DOCA_3_2);
+        w.options.ns = "mem:16M";
+        w.params.cores = contexts;
+        w.params.depth = o.depth;
+        w.params.io_bytes = o.max_size;
+        serve(&w);
+        start(&w, &s);
+        l = doca_load(&s);
+        for (; read < all || written < all; o.seed++) {
+                if (verify_run(&l, &o, &r, &e) < 0)
+                        fail_msg("%u contexts: %s", contexts, e.line);
+                assert_false(r.differs);
+                read += r.bytes_read;
+                written += r.bytes_written;
+        }
+        finish(&s);
+        close_world(&w);
+}
+
+static void test_a_gib_each_way(void **state)
+{
+        (void)state;
+        move_all(1);
+        move_all(2);
+        move_all(4);
 }
 
 /* Nobody listens there any more: start_storage is refused, and others are served. */
@@ -492,11 +540,49 @@ static void test_connection_fails(void **state)
         close_world(&w);
 }
 
+/* What the log says at the end, of a client and of all; the last one: the log stays where it is. */
+static void test_statistics(void **state)
+{
+        static uint8_t data[4096];
+        char text[4096];
+        FILE *f = tmpfile();
+        struct doca_session s;
+        struct world w;
+        const char *all;
+        int hits = 0;
+
+        (void)state;
+        assert_non_null(f);
+        log_start(fileno(f), LOG_AS_INFO, false);
+        open_world(&w, DOCA_3_2);
+        w.options.quiet = false;
+        serve(&w);
+        start(&w, &s);
+        move(&s, true, 0, 8, data);
+        move(&s, true, 8, 1, data);
+        move(&s, false, 0, 1, data);
+        finish(&s);
+        close_world(&w);
+        assert_true(log_flush(TIMEOUT));
+        text[pread(fileno(f), text, sizeof(text) - 1, 0)] = '\0';
+        assert_non_null(
+            strstr(text, "context 0: 1 reads (512 bytes), 2 writes (4608 bytes), 0 failed\n"));
+        assert_non_null(
+            strstr(text, "context 1: 0 reads (0 bytes), 0 writes (0 bytes), 0 failed\n"));
+        assert_non_null(strstr(text, "conn 1: polls: "));
+        all = strstr(text,
+                     "1 clients: 1 reads (512 bytes), 2 writes (4608 bytes), 0 failed; polls: ");
+        assert_non_null(all);
+        assert_int_equal(sscanf(strstr(all, "polls: "), "polls: %d hits", &hits), 1);
+        assert_true(hits >= 3);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_dialect),
                 cmocka_unit_test(test_by_connection_manager),
+                cmocka_unit_test(test_a_gib_each_way),
                 cmocka_unit_test(test_nobody_listens),
                 cmocka_unit_test(test_clients_in_turn),
                 cmocka_unit_test(test_clients_at_once),
@@ -511,6 +597,7 @@ int main(void)
                 cmocka_unit_test(test_foreign_blobs),
                 cmocka_unit_test(test_limits),
                 cmocka_unit_test(test_connection_fails),
+                cmocka_unit_test(test_statistics),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

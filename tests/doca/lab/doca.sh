@@ -39,6 +39,7 @@ for dialect in 2.10 3.0 3.1 3.2; do
         ours perf --dialect $dialect --rw randrw --time 1 -i 2
         target_down
         grep "0 failed" "$work/log"
+        grep -E "clients: .*; polls: [1-9][0-9]* hits, [0-9]+ misses$" "$work/log"
 done
 
 record() { # record NAME COMMAND...: what goes over the wire in the meantime; the exit status of COMMAND
