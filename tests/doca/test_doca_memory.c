@@ -550,6 +550,7 @@ static void test_statistics(void **state)
         struct world w;
         const char *all;
         int hits = 0;
+        ssize_t n;
 
         (void)state;
         assert_non_null(f);
@@ -564,7 +565,9 @@ static void test_statistics(void **state)
         finish(&s);
         close_world(&w);
         assert_true(log_flush(TIMEOUT));
-        text[pread(fileno(f), text, sizeof(text) - 1, 0)] = '\0';
+        n = pread(fileno(f), text, sizeof(text) - 1, 0);
+        assert_true(n > 0);
+        text[n] = '\0';
         assert_non_null(
             strstr(text, "context 0: 1 reads (512 bytes), 2 writes (4608 bytes), 0 failed\n"));
         assert_non_null(
