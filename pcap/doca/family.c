@@ -33,6 +33,18 @@ static struct doca_client *open_client(struct doca_reader *r, const struct trace
         return c;
 }
 
+/* Whose queue pairs these are: nothing else is known of it. */
+static struct doca_client *open_told(struct doca_reader *r, const struct trace_conn *conn)
+{
+        struct doca_client *c = open_client(r, conn);
+
+        if (!c)
+                return NULL;
+        c->told = true;
+        c->dialect = c->control.dialect = doca_dialect((enum doca_version)conn->told->how);
+        return c;
+}
+
 static struct doca_client *client_of(const struct doca_reader *r, unsigned number)
 {
         struct doca_client *c = r->clients;
@@ -64,7 +76,9 @@ static void assign(struct doca_queue *q, struct doca_client *c, uint64_t context
  * says. */
 static struct doca_queue *open_queue(struct doca_reader *r, const struct trace_conn *conn)
 {
-        struct doca_client *c = conn->described_by ? client_of(r, conn->described_by) : NULL;
+        struct doca_client *c = conn->told           ? open_told(r, conn)
+                                : conn->described_by ? client_of(r, conn->described_by)
+                                                     : NULL;
         struct doca_queue *q = calloc(1, sizeof(*q));
 
         if (!q) {
@@ -73,6 +87,8 @@ static struct doca_queue *open_queue(struct doca_reader *r, const struct trace_c
         }
         if (c)
                 assign(q, c, c->context, c->role);
+        if (conn->told) /* its beginning is */
+                doca_flow_miss(&q->flow);
         q->next = r->queues;
         r->queues = q;
         return q;
@@ -439,6 +455,14 @@ static bool claims(const uint8_t *data, uint32_t len)
         return doca_cm_read(data, len, &cookie);
 }
 
+/* The dialect. */
+static int told(const char *word)
+{
+        const struct doca_dialect *d = doca_dialect_named(*word ? word : "3.2");
+
+        return d ? (int)d->version : -1;
+}
+
 enum { IO_RANK = 256 };
 
 static void view_message(struct trace_view *v, const struct trace_pdu *p)
@@ -494,7 +518,9 @@ static void place(struct text *t, const struct trace_conn *c)
 {
         const struct doca_queue *q = queue_of(c);
 
-        if (q)
+        if (q && q->client->told)
+                text_add(t, ", DOCA %s", q->client->dialect->name);
+        else if (q)
                 text_add(t, ", DOCA %s of context %u", doca_role_name(q->role),
                          (unsigned)q->context);
         else if (is_control(c))
@@ -508,7 +534,7 @@ static void place_json(struct json_object *o, const struct trace_conn *c)
         const struct doca_queue *q = queue_of(c);
 
         json_object_object_add(o, "protocol", json_object_new_string(doca_family.name));
-        if (!q)
+        if (!q || q->client->told)
                 return;
         json_object_object_add(o, "context", json_object_new_int64((int64_t)q->context));
         json_object_object_add(o, "role", json_object_new_string(doca_role_name(q->role)));
@@ -519,6 +545,7 @@ const struct trace_family doca_capture = {
         .name = "DOCA",
         .stream = &doca_stream,
         .claims = claims,
+        .told = told,
         .active = PARTY_CONTROLLER, /* the service listens */
         .open = reader_open,
         .event = reader_event,

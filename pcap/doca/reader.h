@@ -39,6 +39,7 @@ enum { DOCA_CAPTURE_ASKED = DOCA_ROLES * DOCA_CORES_MAX }; /* of a client; more 
 struct doca_client { /* a control channel */
         struct doca_client *next;
         unsigned number; /* of its connection */
+        bool told;       /* by the user: there is no channel, but queue pairs of that number */
         const struct doca_dialect *dialect;
         struct doca_control control;
         struct doca_memory memory;

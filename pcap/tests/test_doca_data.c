@@ -377,14 +377,86 @@ static void test_told_late(void **state)
         assert_true(strstr(out, "> read user_data 1h") > strstr(out, "> stop_storage_request"));
 }
 
+/* Nothing but the data path of a session whose blobs are another library's, or which began before: the user knows its queue
+ * pairs, of io_control here. */
+static void write_alone(enum doca_version v, bool echoes)
+{
+        struct scene s;
+
+        begin(&s, v, BY_NUMBERS);
+        open_pair(&s, DOCA_IO_DATA);
+        open_pair(&s, DOCA_IO_CONTROL);
+        take_message(&s,
+                     &(struct step) { ANSWER, .user = 9 }); /* of a request before the capture */
+        request(&s, false, 1, 4096, 4096);
+        request(&s, true, 2, 8192, 512);
+        take_message(&s, &(struct step) { ASK, .user = 3 });
+        take_message(&s, &(struct step) { ANSWER, .user = 3, .size = echoes ? 4096 : 512 });
+        prove(&s);
+        end(&s);
+}
+
+static void test_queue_pairs_that_the_user_names(void **state)
+{
+        static const char *const ways[DOCA_VERSIONS] = { "0x42:0x43:2.10", "0x42:67:3.0",
+                                                         "66:67:3.1", "66:67" };
+
+        (void)state;
+        for (unsigned v = 0; v < DOCA_VERSIONS; v++) {
+                write_alone((enum doca_version)v, true);
+                assert_int_equal(RUN("show", path), PCAP_OK);
+                assert_int_equal(count_of(" user_data "), 0);
+                assert_int_equal(RUN("show", "--qp", (char *)ways[v], path), PCAP_OK);
+                assert_int_equal(count_of("> read user_data 1h"), 1);
+                assert_int_equal(count_of("> write user_data 2h"), 1);
+                assert_int_equal(count_of("< result user_data "), 4);
+                assert_int_equal(RUN("check", "--strict", "--qp", (char *)ways[v], path), PCAP_OK);
+                assert_int_equal(RUN("stat", "-o", "json", "--qp", (char *)ways[v], path), PCAP_OK);
+                assert_int_equal(count_of("\"command\":\"read\",\"io\":true,\"count\":2,"), 1);
+                write_alone((enum doca_version)v, false);
+                assert_int_equal(RUN("check", "--strict", "--qp", (char *)ways[v], path),
+                                 PCAP_BROKEN);
+                assert_int_equal(count_of("target should doca/io/echo: "), 1);
+        }
+}
+
+static void test_queue_pairs_that_are_none(void **state)
+{
+        static const char *const wrong[] = {
+                "",          "66",        "66:", "66:0",         "0:66",
+                "66:67:2.9", "66:67.3.0", "a:b", "66:0x1000000", NULL
+        };
+        char *many[2 * TRACE_TOLD + 5] = { "pcap", "show" };
+
+        (void)state;
+        write_alone(DOCA_3_2, true);
+        for (unsigned i = 0; wrong[i]; i++)
+                assert_int_equal(RUN("show", "--qp", (char *)wrong[i], path), PCAP_USAGE);
+        for (unsigned i = 0; i <= TRACE_TOLD; i++) {
+                many[2 + 2 * i] = "--qp";
+                many[3 + 2 * i] = "66:67";
+        }
+        many[2 * TRACE_TOLD + 2] = path;
+        assert_int_equal(run(many, 2 * TRACE_TOLD + 3), PCAP_OK);
+        many[2 * TRACE_TOLD + 2] = "--qp";
+        many[2 * TRACE_TOLD + 4] = path;
+        assert_int_equal(run(many, 2 * TRACE_TOLD + 5), PCAP_USAGE);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_rules),     cmocka_unit_test(test_no_rule_lacks_a_capture),
-                cmocka_unit_test(test_parties),   cmocka_unit_test(test_untied),
-                cmocka_unit_test(test_show),      cmocka_unit_test(test_stat),
-                cmocka_unit_test(test_ends),      cmocka_unit_test(test_losses),
+                cmocka_unit_test(test_rules),
+                cmocka_unit_test(test_no_rule_lacks_a_capture),
+                cmocka_unit_test(test_parties),
+                cmocka_unit_test(test_untied),
+                cmocka_unit_test(test_show),
+                cmocka_unit_test(test_stat),
+                cmocka_unit_test(test_ends),
+                cmocka_unit_test(test_losses),
                 cmocka_unit_test(test_told_late),
+                cmocka_unit_test(test_queue_pairs_that_the_user_names),
+                cmocka_unit_test(test_queue_pairs_that_are_none),
         };
 
         return cmocka_run_group_tests_name("doca_data", tests, make_path, drop_path);

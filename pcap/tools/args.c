@@ -80,6 +80,48 @@ bool args_take_port(void *trace_options, const char *value, char *error, size_t 
         return !*error;
 }
 
+/* The family whose queue pairs can be named with this word. */
+static bool take_word(const struct args *a, const char *word, struct trace_told *told)
+{
+        for (unsigned i = 0; a->families[i]; i++) {
+                const struct trace_family *f = a->families[i];
+
+                if (f->told && (told->how = f->told(word)) >= 0) {
+                        told->family = f;
+                        return true;
+                }
+        }
+        return false;
+}
+
+static bool take_queue_pairs(void *args, const char *value, char *error, size_t size)
+{
+        enum { QPN_MAX = 0xffffff };
+        struct args *a = args;
+        struct trace_told told = { 0 };
+        unsigned n = 0;
+        char word[16] = "", *end;
+        unsigned long host = strtoul(value, &end, 0), controller = 0;
+
+        if (*end == ':')
+                controller = strtoul(end + 1, &end, 0);
+        if (*end == ':')
+                snprintf(word, sizeof(word), "%s", end + 1);
+        while (a->trace.told[n].family)
+                n++;
+        told.qpn[PARTY_HOST] = (uint32_t)host;
+        told.qpn[PARTY_CONTROLLER] = (uint32_t)controller;
+        if (host == 0 || controller == 0 || host > QPN_MAX || controller > QPN_MAX ||
+            (*end && *end != ':') || !take_word(a, word, &told))
+                snprintf(error, size, "'%s' is not two queue pairs, as 0x11:0x12 or 17:18:3.0",
+                         value);
+        else if (n == TRACE_TOLD)
+                snprintf(error, size, "given more than %d times", TRACE_TOLD);
+        else
+                a->trace.told[n] = told;
+        return !*error;
+}
+
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
         struct args *a = args;
@@ -177,6 +219,8 @@ static bool take_opcode(void *args, const char *value, char *error, size_t size)
 const struct option_row pcap_options[] = {
         { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins "
                                   "as NVMe/TCP or MPA is recognised on any port)", OPTION_CALL, UINT32_MAX, .call = args_take_port },
+        { 0, "qp", "QPN:QPN", "queue pairs of a service and of its target that are a connection, where the capture does not say so: "
+                              "of DOCA, with :DIALECT (3.2); repeatable", OPTION_CALL, ARGS_TOLD, .call = take_queue_pairs },
         { 0, "keylog", "FILE", "decrypt TLS 1.3 with this key log (SSLKEYLOGFILE's format); repeatable", OPTION_CALL, ARGS_KEYS, .call = take_keylog },
         { 0, "tls-key", "KEY", "decrypt TLS 1.3 whose handshakes used this configured PSK without (EC)DHE: "
                                "NVMeTLSkey-1:..., or @FILE that contains it", OPTION_CALL, ARGS_KEYS, .call = take_tls_key },

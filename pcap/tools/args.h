@@ -19,6 +19,7 @@ enum args_group {
         ARGS_ANON = 1 << 9,
         ARGS_TO = 1 << 10,
         ARGS_KEYS = 1 << 11, /* secrets of TLS */
+        ARGS_TOLD = 1 << 12, /* connections that the capture does not tell of */
 };
 
 enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };

@@ -17,13 +17,13 @@ static const struct subcommand {
 } subcommands[] = {
         { "show", "print a line per PDU or capsule: frame, seconds, connection, queue, "
                   "direction, contents",
-          pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE | ARGS_KEYS },
+          pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE | ARGS_KEYS | ARGS_TOLD },
         { "check", "check both sides by the rulebook; report the first violation of each "
                    "connection",
-          pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL | ARGS_KEYS },
+          pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL | ARGS_KEYS | ARGS_TOLD },
         { "stat", "print latencies from capsule to response and their parts, rates and depth "
                   "over time",
-          pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML | ARGS_KEYS },
+          pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML | ARGS_KEYS | ARGS_TOLD },
         { "extract", "extract the blocks of a namespace, the commands as a sequence, or seeds "
                      "for a fuzzer",
           pcap_extract, ARGS_EXTRACT | ARGS_CONN | ARGS_TO | ARGS_KEYS },

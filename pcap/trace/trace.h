@@ -30,6 +30,7 @@ struct trace_conn {
         const struct trace_family *family; /* whose it is: known from TRACE_OPENED on */
         unsigned
             described_by; /* RoCE: messages of the connection of this number; 0: connection management */
+        const struct trace_told *told; /* RoCE: ... or the user, by this; NULL: he has not */
         /* Frames up to which nothing that this side sent is missing; UINT64_MAX where that shows at
          * once. What one side seems to have done wrong may be due to a lost frame of the other
          * until this has passed it. */
@@ -158,10 +159,18 @@ struct trace_tls {
         void *user; /* unread's */
 };
 
-enum { TRACE_PORTS = 16 };
+enum { TRACE_PORTS = 16, TRACE_TOLD = 16 };
+
+/* Two RoCE queue pairs that are a connection, of which the capture may say nothing. */
+struct trace_told {
+        const struct trace_family *family; /* NULL: the end of a list */
+        uint32_t qpn[2];
+        int how; /* its messages are read: as the family numbers it */
+};
 
 struct trace_options {
-        uint16_t ports[TRACE_PORTS]; /* of controllers, ended by 0; none: the family's */
+        uint16_t ports[TRACE_PORTS];            /* of controllers, ended by 0; none: the family's */
+        struct trace_told told[TRACE_TOLD + 1]; /* its end included */
         bool data; /* keep all data of messages; else what the family keeps anyway */
         /* Families that are read, too, where they claim a connect request; ended by NULL. NULL: none. */
         const struct trace_family *const *beside;
@@ -285,6 +294,9 @@ struct trace_family {
          * that is read beside another. May be NULL. */
         bool (*claims)(const uint8_t *data, uint32_t len);
         enum party active; /* who asks for its RDMA connections: nearly always the host */
+        /* How the messages of queue pairs that the user names are read, by a word of his, "" where he says none; -1:
+         * that is no word of it. NULL: it has to find its connections. */
+        int (*told)(const char *word);
 
         /* The tracker of a whole capture. `how` is gone after it, what it points to is not. NULL: no memory. */
         void *(*open)(const struct trace_reading *how);

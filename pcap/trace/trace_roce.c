@@ -443,11 +443,49 @@ static void take_mad(struct tracer *t, const struct packet *u, struct cursor c)
                 take_cm(t, u, &m);
 }
 
+/* A connection that the user has told of begins with the first packet to either of its queue pairs. */
+static void open_told(struct tracer *t, const struct packet *u, const struct trace_told *told,
+                      enum party sender)
+{
+        struct roce_conn *c = roce_conn_new(t);
+
+        if (!c)
+                return;
+        c->pub.midstream = c->accepted = true;
+        c->pub.family = told->family;
+        c->pub.told = told;
+        c->pub.end[sender] = u->from;
+        c->pub.end[peer_of(sender)] = u->to;
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                c->pub.end[p].port = 0;
+                c->pub.qpn[p] = told->qpn[p];
+                roce_name(t, NAME_QP, c, p, told->qpn[p]);
+        }
+        trace_open(t, &c->pub);
+}
+
+/* Where both have the same number, the host is who sends first. */
+static struct roce_name *find_told(struct tracer *t, const struct packet *u,
+                                   const struct roce_packet *p)
+{
+        for (const struct trace_told *told = t->options.told; told->family; told++) {
+                bool there = told->qpn[PARTY_CONTROLLER] == p->qpn;
+
+                if (!there && told->qpn[PARTY_HOST] != p->qpn)
+                        continue;
+                open_told(t, u, told, there ? PARTY_HOST : PARTY_CONTROLLER);
+                return roce_find(t->roce, NAME_QP, &u->to, p->qpn);
+        }
+        return NULL;
+}
+
 static void take_reliable(struct tracer *t, const struct packet *u, const struct roce_packet *p)
 {
         struct roce_name *n = roce_find(t->roce, NAME_QP, &u->to, p->qpn);
         enum party sender;
 
+        if (!n)
+                n = find_told(t, u, p);
         if (!n) {
                 take_unknown(t, u, p);
                 return;
