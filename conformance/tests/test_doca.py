@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import socket
+import struct
 import subprocess
 import threading
 
@@ -404,6 +405,71 @@ def test_suite_recording_of_services(tmp_path):
     assert seen["query_storage_request"] == 2 and seen["result"] >= 3, seen
     assert seen["RDMA READ"] >= 1 and seen["RDMA WRITE"] >= 1, seen
     assert "target must doca/io/user-data: " in pcap("check", path, code=1)
+
+
+# --- I/O messages ---------------------------------------------------------------------------------
+
+def roce(to_qpn, psn, payload):
+    """A SEND ONLY over RoCEv2, over Ethernet and IPv4, between two hosts; a zero in place of checksums."""
+    packet = struct.pack(">BBHII", 4, 0, 0xffff, to_qpn, psn) + payload + bytes(4)
+    udp = struct.pack(">HHHH", 50000, 4791, 8 + len(packet), 0) + packet
+    ends = [bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])]
+    source, to = ends if to_qpn == 0x43 else ends[::-1]
+    return bytes(12) + b"\x08\0" + struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0, source, to) + udp
+
+
+def capture(path, frames):
+    with open(path, "wb") as f:
+        f.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 1 << 16, 1))
+        for i, frame in enumerate(frames):
+            f.write(struct.pack("<IIII", 1000, i, len(frame), len(frame)) + frame)
+
+
+def sends(path):
+    """The payload of each SEND ONLY in a classic capture of Ethernet and IPv4."""
+    data, at = path.read_bytes(), 24
+    while at < len(data):
+        size, = struct.unpack_from("<I", data, at + 8)
+        frame, at = data[at + 16:at + 16 + size], at + 16 + size
+        if frame[23] == 17 and frame[36:38] == (4791).to_bytes(2, "big") and frame[42] == 4:
+            yield frame[54:-4]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_io_messages_of_the_model_are_read(tmp_path, version):
+    """What the model writes our decoder reads, field by field."""
+    asked = {"type": doca.READ, "user_data": 0x1122334455667788, "io_size": 0x1000, "memory": 0x778899aabb000}
+    asked |= {} if version == "2.10" else {"storage": 0xffee2000}
+    answered = {**asked, "type": doca.RESULT, "result": doca.NOT_SUPPORTED}
+    asked_too = {**asked, "type": doca.WRITE, "user_data": 7}
+    path = tmp_path / "model.pcap"
+    capture(path, [roce(to, psn, doca.io_build(version, **m))
+                   for to, psn, m in [(0x43, 5, asked), (0x42, 9, answered), (0x43, 6, asked_too)]])
+    place = "4096 bytes " + ("address" if version in ("2.10", "3.0") else "memory") + " 778899aabb000h"
+    place += "" if version == "2.10" else " storage ffee2000h"
+    shown = pcap("show", path, "--qp", f"0x42:0x43:{version}")
+    assert f"> read user_data 1122334455667788h {place}\n" in shown, shown
+    assert re.search(rf"< result user_data 1122334455667788h \S+ {place}\n", shown), shown
+    assert f"> write user_data 7h {place}\n" in shown, shown
+    assert "0 must and 0 should broken" in pcap("check", path, "--qp", f"0x42:0x43:{version}")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_our_io_messages_are_read_by_the_model(tmp_path, version):
+    path = tmp_path / "ours.pcap"
+    conform("--dialect", version, "--pcap", str(path), "doca/contexts/each")
+    asked, types = {}, []
+    for payload in sends(path):
+        m = doca.io_parse(version, payload)
+        types.append(m["type"])
+        if m["type"] != doca.RESULT:
+            asked[m["user_data"]] = m
+            continue
+        assert m.pop("result") == 0
+        request = asked.pop(m["user_data"])
+        assert {**m, "type": request["type"], "result": 0} == request
+        assert m["io_size"] == 512 and m.get("storage", 0) < 4 << 20 and m["memory"] % 512 == 0
+    assert not asked and sorted(types) == 8 * [doca.RESULT] + 4 * [doca.READ] + 4 * [doca.WRITE]
 
 
 def test_cases():
