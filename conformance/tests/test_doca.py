@@ -385,7 +385,7 @@ def test_suite_recording(tmp_path, way):
 def test_suite_recording_of_a_bad_target(tmp_path):
     path = tmp_path / "doca.pcapng"
     conform("--pcap", str(path), "--violate", "doca/io/echo", "doca/io/last-block")
-    assert "target should doca/io/echo: " in pcap("check", path, "--strict", code=1)
+    assert "target advice doca/io/echo: " in pcap("check", path)
 
 
 def test_suite_recording_says_nothing_against_a_good_target(tmp_path):
@@ -404,7 +404,7 @@ def test_suite_recording_of_services(tmp_path):
     seen = counted(path)
     assert seen["query_storage_request"] == 2 and seen["result"] >= 3, seen
     assert seen["RDMA READ"] >= 1 and seen["RDMA WRITE"] >= 1, seen
-    assert "target must doca/io/user-data: " in pcap("check", path, code=1)
+    assert "target must doca/io/user-data: " in pcap("check", path)  # its last message: who knows what a capture lacks
 
 
 # --- I/O messages ---------------------------------------------------------------------------------

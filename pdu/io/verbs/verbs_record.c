@@ -284,11 +284,17 @@ static void record_acceptance(struct verbs_ep *ep, const struct verbs_conn_param
         record_flow_add_cm(&ep->flow, PARTY_CONTROLLER, CAPTURE_ACCEPT, &p, 0);
 }
 
+static uint16_t listener_port(const struct verbs_listener *l)
+{
+        return verbs_listener_port(l->of);
+}
+
 static void record_event(struct verbs_ep *ep, const struct verbs_event *e)
 {
         enum party peer = peer_of(ep->flow.self);
 
         if (e->type == VERBS_CONNECT_REQUEST) {
+                ep->flow.port = e->listener ? listener_port(e->listener) : 0;
                 record_flow_open(&ep->flow, ep->of, ep->context->comment);
                 record_flow_add_cm(&ep->flow, PARTY_HOST, CAPTURE_REQUEST, &e->param, 0);
         } else if (e->type == VERBS_ESTABLISHED) {
@@ -405,11 +411,6 @@ static struct verbs_listener *listen_on(struct verbs_context *c, const char *tra
         l->next = c->listeners;
         c->listeners = l;
         return l;
-}
-
-static uint16_t listener_port(const struct verbs_listener *l)
-{
-        return verbs_listener_port(l->of);
 }
 
 static void unlisten(struct verbs_listener *l)

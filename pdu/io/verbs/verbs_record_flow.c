@@ -150,6 +150,8 @@ void record_flow_open(struct record_flow *f, struct verbs_ep *of, const char *co
 
         verbs_addresses(of, text[0], text[1], ADDRESS_TEXT);
         end[f->self] = address_of(text[0]);
+        if (f->port != 0) /* at the same place in both families */
+                ((struct sockaddr_in *)(void *)&end[f->self])->sin_port = htons(f->port);
         end[peer_of(f->self)] = address_of(text[1]);
         loops = disguise(f->protocol, end);
         f->rdma.comment = comment;

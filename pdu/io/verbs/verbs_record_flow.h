@@ -42,6 +42,7 @@ struct record_flow {
         enum party self;
         const struct record_protocol *protocol; /* NULL: see verbs_record_new() */
         struct record_memory *memory;           /* of its domain; NULL: none yet */
+        uint16_t port; /* its own, of the listener; 0: it has none, or its address says it */
         struct capture_rdma rdma;
         bool open;   /* rdma is */
         bool joined; /* by numbers: nobody says anything */
