@@ -732,13 +732,31 @@ static void see_answer(struct tls_answer *a, unsigned type, struct in ext)
         }
 }
 
+/* False: they cannot be read. */
+static bool see_answers(struct tls_answer *a, struct in list)
+{
+        const uint8_t *first = list.p;
+
+        while (list.p < list.end && !list.bad) {
+                const struct auth_slice before = { first, (size_t)(list.p - first) };
+                unsigned type = get_number(&list, 2);
+                struct in ext = get_list(&list, 2);
+                struct auth_slice same;
+
+                a->twice |= find_entry(&before, (uint16_t)type, &same);
+                if (!list.bad)
+                        see_answer(a, type, ext);
+        }
+        return !list.bad;
+}
+
 static struct tls_answer see_server_hello(struct in body)
 {
         struct tls_answer a = { .kind = TLS_SERVER_HELLO };
         const uint8_t *random;
-        struct in list, seen;
+        struct in list;
 
-        a.legacy = a.version = (uint16_t)get_number(&body, 2);
+        a.version = (uint16_t)get_number(&body, 2);
         random = get(&body, 32);
         list = get_list(&body, 1);
         a.session = list.p;
@@ -752,18 +770,7 @@ static struct tls_answer see_server_hello(struct in body)
         a.downgraded = memcmp(random + 24, downgrade, sizeof(downgrade)) == 0 && random[31] <= 1;
         list = body.p == body.end ? body : get_list(&body, 2);
         a.over = body.p < body.end;
-        seen = list;
-        while (list.p < list.end && !list.bad) {
-                const struct auth_slice before = { seen.p, (size_t)(list.p - seen.p) };
-                unsigned type = get_number(&list, 2);
-                struct in ext = get_list(&list, 2);
-                struct auth_slice same;
-
-                a.twice |= find_entry(&before, (uint16_t)type, &same);
-                if (!list.bad)
-                        see_answer(&a, type, ext);
-        }
-        if (list.bad || body.bad)
+        if (!see_answers(&a, list) || body.bad)
                 a.kind = TLS_UNREADABLE;
         return a;
 }

@@ -122,7 +122,6 @@ struct tls_answer {
         const uint8_t *share, *session; /* session: legacy_session_id_echo */
         uint16_t share_len;
         uint8_t session_len;
-        uint16_t legacy;     /* legacy_version */
         uint16_t identity;   /* selected_identity */
         uint8_t compression; /* legacy_compression_method */
         uint16_t strange; /* type of an extension that is none of those above; 0: there is none */
