@@ -1,26 +1,37 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures of TLS in the lab's guest: a part of bench.py. Only ratios mean anything (rdma.py)."""
 import collections
+import itertools
 import re
 import statistics
 
 from rdma import BUILD, ROOT, guest
+
+NAMES = {"plain": "plain", "aes128": "AES-128-GCM", "aes256": "AES-256-GCM", "ktls": "AES-128-GCM --ktls"}
 
 
 def ratio(above, below):
     return statistics.median(a / b for a, b in zip(above, below))
 
 
+def row(iops, load, how, depth):
+    """IOPS at our target and at nvmet; ours to nvmet's, and what TLS leaves of each one's own plain."""
+    ours, theirs, plain, their_plain = (iops[load, target, kind, depth] for kind in (how, "plain")
+                                        for target in ("ours", "kernel"))
+    cells = [f"{statistics.median(n) / 1000:9.1f}" for n in (ours, theirs)] + [f"{ratio(ours, theirs):9.2f}"]
+    if how != "plain":
+        cells += [f"{ratio(ours, plain):16.2f}", f"{ratio(theirs, their_plain):7.2f}"]
+    return f"{load:7}  QD {depth:2}  {NAMES[how]:18}" + "".join(cells)
+
+
 def tls(runs, seconds):
-    """The kernel's host against our target and the kernel's, whose TLS is the kernel's own, and both without."""
+    """The kernel's host and ours against our target and the kernel's, whose TLS is the kernel's own, and both plain."""
     out = guest(ROOT / "bench/lab/tls.sh", BUILD / "nvmfspec", runs, max(1, int(seconds)), options=["--tls"])
     iops = collections.defaultdict(list)
-    for whose, how, depth, n in re.findall(r"^(\w+) (\w+) (\d+) (\d+)$", out, re.M):
-        iops[whose, how, depth].append(int(n))
-    for depth in "1", "32":
-        ours, theirs, plain, their_plain = (iops[whose, how, depth] for how in ("tls", "plain")
-                                            for whose in ("ours", "theirs"))
-        ktls = iops["ours", "ktls", depth]
-        print(f"randread 4 KiB QD {depth} over TLS: {statistics.median(ours):.0f} IOPS; ratio to nvmet over TLS "
-              f"{ratio(ours, theirs):.2f}, with --ktls {ratio(ktls, theirs):.2f}; to ours without {ratio(ours, plain):.2f}; without, ours to nvmet's "
-              f"{ratio(plain, their_plain):.2f}; nvmet's own over TLS to without {ratio(theirs, their_plain):.2f}")
+    for *key, n in re.findall(r"^(\w+) (\w+) (\w+) (\d+) (\d+)$", out, re.M):
+        iops[tuple(key)].append(int(n))
+    print("\ntls: randread 4 KiB in the lab's guest, thousand IOPS, medians; ratios of pairs run by turns")
+    print(f"{'load':7}  depth  {'TLS':18}" + "".join(f"{c:>9}" for c in ("ours", "nvmet", "ratio")) +
+          "  to plain: ours  nvmet")
+    for load, depth, how in itertools.product(("kernel", "ours"), ("1", "32"), NAMES):
+        print(row(iops, load, how, depth))
