@@ -58,6 +58,10 @@ for pair in sha256:null sha256:ffdhe2048 sha384:null sha512:ffdhe8192; do
 done
 step I/O queues
 ours verify -N 1 --range 4M --passes 1 -i 3 -S "@$work/key" -C "@$work/ctrl"
+if [ "$transport" = tcp ]; then
+        step a secure channel, which kernels before 6.15 do not know
+        refused 'secure channel concatenation mismatch' -S "@$work/key" -C "@$work/ctrl" --concat
+fi
 dmesg | grep 'with DH-HMAC-CHAP' >/dev/null
 nvmet_down
 dmesg_clean

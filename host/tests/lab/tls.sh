@@ -17,17 +17,19 @@ key_file() { # FILE KEY
         chmod 600 "$1"
 }
 
-# served KEY VERSION [-C]: what is written is read back, and is on the target's disk.
+# served CIPHER KEY VERSION [-C]: what is written is read back, and is on the target's disk.
 served() {
-        local how=printed
+        local cipher=$1 how=printed
+        shift
         [ -z "${3-}" ] || how=old
-        step "${1:0:15}: identity of version $2, $how"
+        step "$cipher: identity of version $2, $how"
         tls_forget
         tls_insert "$1" $host "$nqn" "${@:2}"
         key_file "$work/key" "$1"
         set -- --tls-key "@$work/key" --tls-identity "$2" --tls-derivation $how
         head -c 32768 /dev/urandom >"$work/pattern"
         ours write -N 1 --slba 0 --blocks 64 --file "$work/pattern" "$@"
+        grep 'Session description' "$work/tlshd.log" | tail -n 1 | grep -q "(TLS1.3).*($cipher)"
         dd if=/dev/ram0 bs=32k count=1 iflag=direct status=none | cmp - "$work/pattern"
         ours verify -N 1 --range 1M --passes 1 -i 1 -g -G "$@"
         ours verify -N 1 --range 1M --passes 1 -i 1 --ktls "$@"
@@ -48,10 +50,10 @@ trap 'kernel_log | tail -n 20 >&2; tail -n 20 "$work/tlshd.log" >&2' ERR
 tlshd_up "$work"
 short=$(tls_key 1) long=$(tls_key 2)
 nvmet_tls 127.0.0.1 "$nqn" /dev/ram0 required
-served "$short" 1 -C
-served "$short" 0 -C
-served "$short" 1
-served "$short" 0
+served AES-128-GCM "$short" 1 -C
+served AES-128-GCM "$short" 0 -C
+served AES-128-GCM "$short" 1
+served AES-128-GCM "$short" 0
 refused "we offered NVMe0R01 $host $nqn, derived as RFC 8446 prints it" "$(tls_key 1)"
 refused "we offered NVMe0R01 $host $nqn, derived the old way" "$short" --tls-derivation old
 refused "we offered NVMe1R01 $host $nqn .*, derived as RFC 8446 prints it" "$short" --tls-identity 1
@@ -59,7 +61,11 @@ if ours list >"$work/said" 2>&1; then
         echo "served without TLS" >&2
         exit 1
 fi
-served "$long" 0
-served "$long" 1
+served AES-256-GCM "$long" 0 -C
+served AES-256-GCM "$long" 1 -C
+served AES-256-GCM "$long" 1
+served AES-256-GCM "$long" 0
+refused "we offered NVMe0R02 $host $nqn, derived as RFC 8446 prints it" "$(tls_key 2)"
+refused "we offered NVMe0R02 $host $nqn, derived the old way" "$long" --tls-derivation old
 nvmet_down
 dmesg_clean

@@ -63,6 +63,10 @@ target_down
 offer "$long"
 served AES-256-GCM "$long" 0
 served AES-256-GCM "$long" 1
+served AES-256-GCM "$long" 1 -C
+other=$(tls_key 2)
+refused "binder does not verify: the host's key of NVMe0R02 $host $nqn is not ours, derived either way" "$other" 0
+refused 'binder does not verify: .* derived the old way, ours as RFC 8446 prints it' "$long" 0 -C
 target_down
 offer "$long" --ktls
 served AES-256-GCM "$long" 0
