@@ -37,6 +37,14 @@ tls_insert() {
 
 tls_forget() { tool keyctl clear %:.nvme; } # all of them
 
+# tls_tell DIR: to stderr, after a failure: what the kernel says, what it has counted (TlsDecryptError: records that it
+# could not decrypt), and what the tlshd of DIR says.
+tls_tell() {
+    kernel_log | tail -n 30 >&2
+    grep -v '\b0$' /proc/net/tls_stat >&2 || :
+    tail -n 30 "$1/tlshd.log" >&2
+}
+
 # nvmet_tls TRADDR SUBNQN BACKING required|"not required": as nvmet_up, over TLS.
 nvmet_tls() {
     local port=$nvmet/ports/1

@@ -2,7 +2,7 @@
 # nvmet_tls.sh [CONFORM OPTION...]: the suite against the kernel's nvmet-tcp over TLS, in which two hosts have PSKs
 # of their own. What is known of it stands in conformance/baseline/nvmet-tcp.txt and nvmet-tls.txt. tlshd needs a
 # process and a tenth of a second for each connection, so storms of them do not end in time. For the lab's guest.
-set -euo pipefail
+set -Eeuo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 . "$root/ci/lab.d/nvmet.sh"
 . "$root/ci/lab.d/tls.sh"
@@ -17,6 +17,7 @@ give() { # FILE HOSTNQN: a PSK
         tls_insert "$key" "$2" nqn.2014-08.org.nvmexpress.discovery 0
 }
 
+trap 'tls_tell "$work"' ERR
 tlshd_up "$work"
 give "$work/key" "$host"
 give "$work/other" "$host-2"

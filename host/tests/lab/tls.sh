@@ -46,7 +46,7 @@ refused() {
         return 1
 }
 
-trap 'kernel_log | tail -n 20 >&2; tail -n 20 "$work/tlshd.log" >&2' ERR
+trap 'tls_tell "$work"' ERR
 tlshd_up "$work"
 short=$(tls_key 1) long=$(tls_key 2)
 nvmet_tls 127.0.0.1 "$nqn" /dev/ram0 required

@@ -46,6 +46,8 @@ offer() {
         target_up -n "$nqn" --ns mem:16M --tls-key "@$work/key" --tls-required "${@:2}"
 }
 
+set -E
+trap 'tls_tell "$work"' ERR
 tlshd_up "$work"
 short=$(tls_key 1) long=$(tls_key 2)
 offer "$short"
