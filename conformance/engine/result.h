@@ -58,6 +58,7 @@ struct result {
 struct cause { /* of failures: a rule that was seen broken in all of them */
         unsigned rule;
         unsigned failures;          /* that it explains, and no cause before it does */
+        bool effects;               /* other failures than those by this rule may be among them */
         const struct result *first; /* of these */
 };
 enum { RUN_CAUSES = 16 };

@@ -381,10 +381,62 @@ static void what_everybody_noticed_explains_nothing(void **state)
         add(&run, 1, VERDICT_FAIL, RULE_NONE);
         causes_find(&run);
         assert_int_equal(run.cause_count, 0);
-        results[0].rule = TCP_C2H_CONTIG; /* but what fails a case by its own name does */
+        results[0].rule = TCP_C2H_CONTIG; /* but for what fails by its own name */
         run.failing = 0;
         causes_find(&run);
+        assert_int_equal(run.cause_count, 1);
         assert_int_equal(run.causes[0].rule, TCP_C2H_CONTIG);
+        assert_int_equal(run.causes[0].failures, 1);
+        assert_int_equal(results[0].cause, TCP_C2H_CONTIG);
+        assert_int_equal(results[1].cause, RULE_NONE);
+}
+
+/* What was skipped had no chance to notice anything. */
+static void skipped_cases_do_not_make_a_rule_rare(void **state)
+{
+        struct result results[CASES];
+        struct run run = { .family = &nvme_conform, .results = results };
+
+        (void)state;
+        add(&run, 8, VERDICT_FAIL, TCP_C2H_CONTIG);
+        add(&run, 10, VERDICT_PASS, TCP_C2H_CONTIG);
+        add(&run, 2, VERDICT_PASS, RULE_NONE);
+        add(&run, 40, VERDICT_SKIP, RULE_NONE);
+        causes_find(&run);
+        assert_int_equal(run.cause_count, 0);
+}
+
+/* Most of a run fails: no rule can be twice as frequent there as in all. */
+static void a_rule_explains_most_of_a_bad_run(void **state)
+{
+        struct result results[CASES];
+        struct run run = { .family = &nvme_conform, .results = results };
+
+        (void)state;
+        add(&run, 40, VERDICT_FAIL, TCP_C2H_CONTIG);
+        add(&run, 5, VERDICT_PASS, TCP_C2H_CONTIG);
+        add(&run, 15, VERDICT_PASS, RULE_NONE);
+        causes_find(&run);
+        assert_int_equal(run.causes[0].failures, 40);
+}
+
+/* One failure is about a rule that all others break too, and pass. */
+static void what_fails_directly_explains_others_where_it_is_rare(void **state)
+{
+        struct result results[CASES];
+        struct run run = { .family = &nvme_conform, .results = results };
+
+        (void)state;
+        add(&run, 3, VERDICT_FAIL, TCP_FLAGS_C2H); /* a should */
+        add(&run, 4, VERDICT_FAIL, TCP_C2H_CONTIG);
+        add(&run, 20, VERDICT_PASS, TCP_C2H_CONTIG);
+        results[0].rule = TCP_FLAGS_C2H;
+        results[3].rule = TCP_C2H_CONTIG;
+        causes_find(&run);
+        assert_int_equal(run.cause_count, 2);
+        assert_int_equal(run.causes[0].rule, TCP_FLAGS_C2H);
+        assert_int_equal(run.causes[0].failures, 3);
+        assert_int_equal(run.causes[1].failures, 1);
 }
 
 /* --- the exchange */
@@ -439,6 +491,9 @@ int main(void)
                 cmocka_unit_test(coverage),
                 cmocka_unit_test(causes),
                 cmocka_unit_test(what_everybody_noticed_explains_nothing),
+                cmocka_unit_test(skipped_cases_do_not_make_a_rule_rare),
+                cmocka_unit_test(a_rule_explains_most_of_a_bad_run),
+                cmocka_unit_test(what_fails_directly_explains_others_where_it_is_rare),
                 cmocka_unit_test(the_oldest_lines_go_first),
                 cmocka_unit_test(bytes_are_bounded),
         };
