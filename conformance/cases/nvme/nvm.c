@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVM Command Set 3.3: what commands do to their blocks, and to no others. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "conformance/words/case.h"
+
+#include "conformance/engine/suite.h"
 
 /* --- ranges */
 
@@ -71,6 +74,98 @@ CASE("nvm/write/beyond", MUST, RULES(NVM_RANGE),
                                       .cdw11 = (uint32_t)(beyond[i] >> 32),
                                       .cdw12 = n / caps(t)->block - 1, .bytes = n),
                              NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+/* Blocks without data; a target that drops the upper bits, or wraps, finds the first block. */
+static uint16_t send_bare_at(struct queue *q, uint8_t opc, uint64_t lba, uint32_t blocks)
+{
+        return send_cmd(q, .opc = opc, .nsid = caps(q->t)->nsid, .cdw10 = (uint32_t)lba,
+                        .cdw11 = (uint32_t)(lba >> 32), .cdw12 = blocks - 1);
+}
+
+static struct queue *queue_for(struct t *t, uint16_t oncs, const char *name)
+{
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
+        require(t, le16_get(caps(t)->id.oncs) & oncs, "%s is not supported", name);
+        return io_queue(t);
+}
+
+CASE("nvm/write/last-block", MUST, RULES(NVM_RANGE),
+     "A Write of the last block and one block more fails with LBA Out of Range", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint64_t last = caps(t)->blocks - 1;
+        uint32_t block = caps(t)->block;
+        uint8_t *data = t_alloc(t, 2 * block);
+        struct reply r;
+
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
+        require(t, !caps(t)->mdts || caps(t)->mdts > block, "MDTS is a single block");
+        r = finish(q, send_read_at(q, last, 1));
+        require(t, r.status == NVME_SUCCESS, "the last block cannot be read");
+        memcpy(data, r.data, block); /* whoever writes it all the same changes nothing */
+        expect_error(q,
+                     send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid, .cdw10 = (uint32_t)last,
+                              .cdw11 = (uint32_t)(last >> 32), .cdw12 = 1, .bytes = 2 * block,
+                              .data = data),
+                     NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("nvm/compare/beyond", MUST, RULES(NVM_RANGE),
+     "A Compare beyond the end of the namespace fails with LBA Out of Range")
+{
+        const uint64_t beyond[] = { caps(t)->blocks, UINT64_MAX };
+        struct queue *q = queue_for(t, ONCS_COMPARE, "Compare");
+        uint32_t block = caps(t)->block;
+        uint8_t *first = t_alloc(t, block);
+        struct reply r = finish(q, send_read_at(q, 0, 1));
+
+        require(t, r.status == NVME_SUCCESS, "the first block cannot be read");
+        memcpy(first, r.data, block);
+        for (int i = 0; i < 2; i++)
+                expect_error(q,
+                             send_cmd(q, .opc = NVME_COMPARE, .nsid = caps(t)->nsid,
+                                      .cdw10 = (uint32_t)beyond[i],
+                                      .cdw11 = (uint32_t)(beyond[i] >> 32), .bytes = block,
+                                      .data = first),
+                             NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("nvm/write-zeroes/beyond", MUST, RULES(NVM_RANGE),
+     "Write Zeroes beyond the end of the namespace fails with LBA Out of Range", .writes = true)
+{
+        struct queue *q = queue_for(t, ONCS_WRITE_ZEROES, "Write Zeroes");
+
+        expect_error(q, send_bare_at(q, NVME_WRITE_ZEROES, caps(t)->blocks, 1), NVME_LBA_RANGE);
+        expect_error(q, send_bare_at(q, NVME_WRITE_ZEROES, UINT64_MAX, 2), NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("nvm/write-uncorrectable/beyond", MUST, RULES(NVM_RANGE),
+     "Write Uncorrectable beyond the end of the namespace fails with LBA Out of Range",
+     .writes = true)
+{
+        struct queue *q = queue_for(t, ONCS_WRITE_UNCORRECTABLE, "Write Uncorrectable");
+
+        expect_error(q, send_bare_at(q, NVME_WRITE_UNCORRECTABLE, caps(t)->blocks, 1),
+                     NVME_LBA_RANGE);
+        expect_error(q, send_bare_at(q, NVME_WRITE_UNCORRECTABLE, UINT64_MAX, 1), NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+/* Its error may be another one than that of Read (3.3.5). */
+CASE("nvm/verify/beyond", MUST, RULES(NVM_RANGE),
+     "Verify beyond the end of the namespace, or of the last block and one more, fails")
+{
+        struct queue *q = queue_for(t, ONCS_VERIFY, "Verify");
+        const uint64_t from[] = { caps(t)->blocks, caps(t)->blocks - 1, UINT64_MAX };
+
+        for (int i = 0; i < 3; i++)
+                want(t, finish(q, send_bare_at(q, NVME_VERIFY, from[i], 2)).status != NVME_SUCCESS,
+                     "an error", "Success of Verify from block %" PRIu64, from[i]);
         expect_works(q);
 }
 
