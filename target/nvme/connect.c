@@ -197,6 +197,8 @@ static uint16_t cntlid_for(struct attempt *at, const struct subsystem *s, uint16
                 *status = refuse(at, FAB_CONNECT_CNTLID_STATIC);
         if (*status)
                 return 0;
+        if (has_flaw(at->a->env, FLAW_CNTLID_REUSED))
+                return ctrl_table_cntlid(t, s) % 4 + CNTLID_MIN;
         if (!s || !s->fixed || asked > CNTLID_MAX || violates(at->a->env, FAB_CONNECT_CNTLID_SAME))
                 return ctrl_table_cntlid(t, s);
         taken = ctrl_table_has(t, s, asked);

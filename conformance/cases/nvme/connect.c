@@ -42,6 +42,27 @@ CASE("fab/connect/two-associations", MUST, RULES(FAB_CNTLID_OWN),
         expect_works(b);
 }
 
+CASE("fab/connect/six-associations", MUST, RULES(FAB_CNTLID_OWN),
+     "Six controllers of a subsystem at a time, and those that come and go beside them, have "
+     "CNTLIDs of their own")
+{
+        enum { KEPT = 6, LATER = 6 };
+        uint16_t ids[KEPT];
+
+        require(t, !caps(t)->fixed, "the subsystem is of the static controller model");
+        for (int i = 0; i < KEPT + LATER; i++) {
+                struct queue *q = admin_queue(t);
+
+                for (int k = 0; k < i && k < KEPT; k++)
+                        want(t, q->cntlid != ids[k], "a CNTLID that no other controller has",
+                             "CNTLID %u of association %d, which is still there", q->cntlid, k + 1);
+                if (i < KEPT)
+                        ids[i] = q->cntlid;
+                else
+                        hang_up(q);
+        }
+}
+
 /* Revisions before `since` need not know this PSDT of Fabrics commands. */
 static void want_psdt(struct t *t, uint8_t flags, uint32_t since)
 {
