@@ -459,6 +459,50 @@ CASE("fab/nsid/write", MUST, RULES(FAB_NSID, FAB_NSID_INACTIVE),
         expect_works(q);
 }
 
+/* Of the first block of the case's range; data that is about no block is in the capsule. */
+static uint16_t send_absent(struct queue *q, uint8_t opc, const void *data, uint32_t bytes)
+{
+        uint64_t lba = own_lba(q->t);
+        bool blocks = opc != NVME_DSM && opc < NVME_RESERVATION_REGISTER;
+
+        return send_cmd(q, .opc = opc, .nsid = ABSENT, .cdw10 = blocks ? (uint32_t)lba : 0,
+                        .cdw11 = blocks ? (uint32_t)(lba >> 32) : 0, .data = data, .bytes = bytes,
+                        .in_capsule = data && caps(q->t)->in_capsule >= bytes);
+}
+
+CASE("fab/nsid/optional-commands", MUST, RULES(FAB_NSID, FAB_NSID_INACTIVE),
+     "Each optional I/O command that ONCS names is refused for a namespace that does not exist",
+     .writes = true)
+{
+        static const uint8_t nothing[16];
+        const struct {
+                uint8_t opc;
+                uint16_t oncs;
+                const void *data;
+                uint32_t bytes;
+        } commands[] = {
+                { NVME_COMPARE, ONCS_COMPARE, NULL, caps(t)->block },
+                { NVME_VERIFY, ONCS_VERIFY, NULL, 0 },
+                { NVME_WRITE_ZEROES, ONCS_WRITE_ZEROES, NULL, 0 },
+                { NVME_WRITE_UNCORRECTABLE, ONCS_WRITE_UNCORRECTABLE, NULL, 0 },
+                { NVME_DSM, ONCS_DSM, nothing, sizeof(nothing) },
+                { NVME_RESERVATION_REGISTER, ONCS_RESERVATIONS, nothing, sizeof(nothing) },
+        };
+        struct queue *q = io_queue(t);
+        unsigned n = 0;
+
+        for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+                if (!(le16_get(caps(t)->id.oncs) & commands[i].oncs))
+                        continue;
+                expect_no_namespace(
+                    q, ABSENT,
+                    send_absent(q, commands[i].opc, commands[i].data, commands[i].bytes));
+                n++;
+        }
+        require(t, n > 0, "ONCS names none of them");
+        expect_works(q);
+}
+
 /* --- queues */
 
 /* A Read may end by SUCCESS on its data, which tells no SQHD. */
