@@ -1029,6 +1029,16 @@ static bool is_null_flush(const struct request *r)
         return r->sqe.opc == NVME_FLUSH && le32_get(r->sqe.sgl.len) == 0;
 }
 
+static uint16_t ana_refusal(const struct nvm_queue *q, const struct ns *ns, const struct request *r)
+{
+        uint16_t status = ana_status(q->ana, ns);
+        bool compares = r->sqe.opc == NVME_COMPARE || r->sqe.opc == NVME_VERIFY;
+
+        return status == NVME_ANA_INACCESSIBLE && compares && nvm_has_flaw(q, FLAW_ANA_COMPARE)
+                   ? NVME_SUCCESS
+                   : status;
+}
+
 static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
         const struct command *c = command_of(r);
@@ -1048,7 +1058,7 @@ static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct req
                 return flawed(q->policy, FLAW_OPCODE_ANY) ? NVME_SUCCESS : NVME_INVALID_OPCODE;
         if (!ns)
                 return nvm_no_ns(r);
-        status = ana_status(q->ana, ns);
+        status = ana_refusal(q, ns, r);
         if (!c)
                 return status ? status : nvm_reservation_admit(q, ns, r);
         if (!status)
