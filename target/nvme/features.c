@@ -46,6 +46,7 @@ static const struct dword_feature *dword_feature(uint8_t fid)
 static uint32_t after_reset(const struct ctrl *c, size_t fid)
 {
         if ((fid == FEAT_ARBITRATION && has_flaw(c->env, FLAW_KEPT_ARBITRATION)) ||
+            (fid == FEAT_POWER && has_flaw(c->env, FLAW_KEPT_POWER)) ||
             (fid == FEAT_WRITE_CACHE && has_flaw(c->env, FLAW_KEPT_WRITE_CACHE)))
                 return c->settings.dword[fid];
         return dwords[fid].initial;
@@ -118,7 +119,8 @@ void settings_reset(struct ctrl *c, uint64_t now)
                 forget_labels(c);
         for (size_t fid = 0; fid < sizeof(dwords) / sizeof(dwords[0]); fid++)
                 s->dword[fid] = after_reset(c, fid);
-        settings_recovery(c, 0);
+        if (!has_flaw(c->env, FLAW_KEPT_RECOVERY))
+                settings_recovery(c, 0);
         if (has_flaw(c->env, FLAW_PROTECTED_RESET))
                 settings_unprotect(c);
         for (struct ns *ns = ctrl_first_ns(c); ns && has_flaw(c->env, FLAW_RESERVATION_RESET);
@@ -127,6 +129,10 @@ void settings_reset(struct ctrl *c, uint64_t now)
         c->notices = (struct notices) { 0 };
         if (has_flaw(c->env, FLAW_KEPT_THRESHOLD))
                 s->temp_over = old.temp_over;
+        if (has_flaw(c->env, FLAW_KEPT_UNDER))
+                s->temp_under = old.temp_under;
+        if (has_flaw(c->env, FLAW_KEPT_BEHAVIOR))
+                memcpy(s->host_behavior, old.host_behavior, sizeof(s->host_behavior));
         if (has_flaw(c->env, FLAW_TIMESTAMP_KEPT)) {
                 s->timestamp = old.timestamp;
                 s->timestamp_at = old.timestamp_at;
@@ -625,6 +631,14 @@ static bool is_confused(const struct admin *a)
         return le32_get(a->r->sqe.nsid) && has_flaw(a->env, FLAW_FEATURE_GET_NSID);
 }
 
+static bool reads_current(const struct admin *a, enum feature_select select)
+{
+        bool current = select == FEATURE_CURRENT ||
+                       (select == FEATURE_SAVED && has_flaw(a->env, FLAW_SAVED_CURRENT));
+
+        return current && !is_confused(a);
+}
+
 /* Of the features whose changes are persistent events. */
 static uint32_t recorded_value(const struct ctrl *c, uint8_t fid)
 {
@@ -669,7 +683,7 @@ static uint16_t feature(struct admin *a)
         else if (select == FEATURE_CAPABILITIES)
                 status = capabilities(a, fid, &value);
         else
-                status = get(a, fid, select == FEATURE_CURRENT && !is_confused(a), &value);
+                status = get(a, fid, reads_current(a, select), &value);
         a->r->cqe.dw0 = le32(value);
         if (!status && is_set(a->r) && recorded_value(a->ctrl, fid) != before)
                 record_feature(a);

@@ -23,7 +23,7 @@ static uint32_t value_of(struct queue *q, uint8_t fid, uint8_t select, uint32_t 
 }
 
 /* The default, where that can be asked for and the feature is one that a reset brings back to it. */
-static uint32_t default_of(struct queue *q, uint8_t fid)
+static uint32_t default_of(struct queue *q, uint8_t fid, uint32_t which)
 {
         uint32_t can;
 
@@ -32,7 +32,7 @@ static uint32_t default_of(struct queue *q, uint8_t fid)
         can = value_of(q, fid, CAPABILITIES, 0);
         require(q->t, (can & (SAVEABLE | CHANGEABLE)) == CHANGEABLE,
                 "feature %02Xh is saveable or cannot be changed", fid);
-        return value_of(q, fid, DEFAULT, 0);
+        return value_of(q, fid, DEFAULT, which);
 }
 
 static void set(struct queue *q, uint8_t fid, uint32_t value)
@@ -58,15 +58,20 @@ CASE("base/feature/read-twice", MUST, RULES(FEAT_STAYS),
                 want_eq(t, "Arbitration", value_of(q, FEAT_ARBITRATION, CURRENT, 0), value);
 }
 
-/* `flip`: bits that make a lawful other value of it. */
-static void goes_back(struct t *t, uint8_t fid, uint32_t flip)
+/* `flip`: bits that make a lawful other value of it; which: what dword 11 selects of the feature. */
+static void goes_back_of(struct t *t, uint8_t fid, uint32_t which, uint32_t flip)
 {
         struct queue *q = admin_queue(t);
-        uint32_t initial = default_of(q, fid);
+        uint32_t initial = default_of(q, fid, which);
 
-        set(q, fid, initial ^ flip);
+        set(q, fid, which | (initial ^ flip));
         reset(q);
-        want_eq(t, "the value after a Controller Reset", value_of(q, fid, CURRENT, 0), initial);
+        want_eq(t, "the value after a Controller Reset", value_of(q, fid, CURRENT, which), initial);
+}
+
+static void goes_back(struct t *t, uint8_t fid, uint32_t flip)
+{
+        goes_back_of(t, fid, 0, flip);
 }
 
 CASE("base/feature/reset-arbitration", MUST, RULES(FEAT_RESET),
@@ -92,6 +97,30 @@ CASE("base/feature/reset-events", MUST, RULES(FEAT_RESET),
      "Asynchronous Event Configuration has its default value after a Controller Reset")
 {
         goes_back(t, FEAT_AEC, 1); /* SMART: spare below its threshold */
+}
+
+CASE("base/feature/reset-under-threshold", MUST, RULES(FEAT_RESET),
+     "The under temperature threshold has its default value after a Controller Reset")
+{
+        require(t, le16_get(caps(t)->id.wctemp), "WCTEMP is 0");
+        goes_back_of(t, FEAT_TEMP, UNDER, 1);
+}
+
+CASE("base/feature/reset-power", MUST, RULES(FEAT_RESET),
+     "Power Management has its default value, no workload hint included, after a Controller Reset")
+{
+        goes_back(t, FEAT_POWER, 1 << 5);
+}
+
+CASE("base/feature/saved", MUST, RULES(FEAT_SELECT),
+     "The saved value of a feature that cannot be saved is its default value")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t initial = default_of(q, FEAT_ARBITRATION, 0);
+
+        set(q, FEAT_ARBITRATION, initial ^ 1);
+        want_eq(t, "the saved value of Arbitration", value_of(q, FEAT_ARBITRATION, SAVED, 0),
+                initial);
 }
 
 /* --- Temperature Threshold */
@@ -341,6 +370,22 @@ CASE("base/feature/host-behavior", MUST, RULES(FEAT_BEHAVIOR),
         set_behavior(q, zeroes);
         want_eq(t, "ACRE", behavior(q)[ACRE], 0);
         want_eq(t, "ETDAS", behavior(q)[ETDAS], 0);
+}
+
+CASE("base/feature/reset-host-behavior", MUST, RULES(FEAT_RESET),
+     "Host Behavior Support is zeroes after a Controller Reset")
+{
+        struct queue *q = admin_queue(t);
+        uint8_t zeroes[BEHAVIOR] = { 0 }, acre[BEHAVIOR] = { 1 };
+
+        require(t,
+                !(le16_get(caps(t)->id.oncs) & ONCS_SAVE) ||
+                    !(value_of(q, FEAT_HOST_BEHAVIOR, CAPABILITIES, 0) & SAVEABLE),
+                "Host Behavior Support is saveable");
+        behavior(q);
+        set_behavior(q, acre);
+        reset(q);
+        want_bytes(t, "Host Behavior Support", behavior(q), zeroes, BEHAVIOR);
 }
 
 CASE("base/feature/timestamp-wraps", MUST, RULES(FEAT_TIMESTAMP_RUNS),

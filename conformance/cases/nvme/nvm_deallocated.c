@@ -234,6 +234,31 @@ CASE("nvm/feature/error-recovery", MUST, RULES(NVM_RECOVERY),
                 want(t, !(recovery(admin, DEFAULT) & DULBE), "DULBE 0 by default", "DULBE 1");
 }
 
+CASE("nvm/feature/error-recovery-reset", MUST, RULES(FEAT_RESET),
+     "Error Recovery has its default value after a Controller Reset", .writes = true, .alone = true,
+     .after = no_error)
+{
+        enum { CAPABILITIES = 3 << 8, SAVEABLE = 1 << 0 };
+        struct queue *admin = admin_queue(t);
+        uint32_t initial;
+
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE,
+                "ONCS does not announce Select and Save");
+        require_feature(
+            admin,
+            finish(admin, send_cmd(admin, .opc = NVME_GET_FEATURES, .nsid = caps(t)->nsid,
+                                   .cdw10 = FEAT_ERROR_RECOVERY)),
+            "Error Recovery is not supported");
+        require(t, !(recovery(admin, CAPABILITIES) & SAVEABLE), "Error Recovery is saveable");
+        initial = recovery(admin, DEFAULT);
+        require_feature(admin, finish(admin, send_recovery(admin, initial ^ 1)),
+                        "Error Recovery cannot be set");
+        set_cc(admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        set_cc(admin, CC_RUN, CSTS_RDY, CSTS_RDY);
+        want_eq(t, "Error Recovery after a Controller Reset", recovery(admin, 0), initial);
+}
+
 /* --- NUSE */
 
 static uint64_t use(struct queue *q)
