@@ -81,7 +81,8 @@ static void make_up_event(struct controller *c)
 
 uint16_t controller_aer(struct controller *c, uint16_t cid, void *request)
 {
-        uint16_t status = c->aers > c->cfg.aerl ? rule_refuse(c->cfg.policy, AER_LIMIT) : 0;
+        unsigned taken = c->aers + flawed(c->cfg.policy, FLAW_AER_ROOM);
+        uint16_t status = taken > c->cfg.aerl ? rule_refuse(c->cfg.policy, AER_LIMIT) : 0;
 
         if (PLANTED(AER_OVERFLOW))
                 status = 0;
