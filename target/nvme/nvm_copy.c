@@ -122,6 +122,9 @@ static uint16_t read_range(struct nvm_queue *q, struct ns *to, const struct requ
                 s->fast = le_get(p + 22, 2) & FAST_ONLY;
                 status = find_source(q, to, s);
         }
+        s->blocks -= s->blocks > 1 && nvm_has_flaw(q, FLAW_COPY_NLB);
+        if (i > 0 && !ns_has(s->ns, s->slba, s->blocks) && nvm_has_flaw(q, FLAW_COPY_SECOND))
+                s->slba = 0;
         if ((range_size(r) == FORMAT_16B) == (s->ns->guard == 16)) {
                 const struct pi_format f = ns_pi(s->ns);
 

@@ -74,8 +74,11 @@ static struct copy_range blocks_from(struct t *t, uint64_t slba, uint32_t blocks
                                      .nlb = le16((uint16_t)(blocks - 1)) };
 }
 
-CASE("nvm/copy/ranges", MUST, RULES(NVM_COPY),
-     "Copy of two source ranges writes their blocks in that order, and no others", .writes = true)
+CASE(
+    "nvm/copy/ranges", MUST, RULES(NVM_COPY),
+    "Copy of two source ranges, or of one of two blocks, writes their blocks in that order, and no "
+    "others",
+    .writes = true)
 {
         struct queue *q = io_queue(t);
         const struct id_ns *ns = copying(q);
@@ -90,6 +93,13 @@ CASE("nvm/copy/ranges", MUST, RULES(NVM_COPY),
         for (unsigned i = 0; i < SIX; i++)
                 if (i != 3 && i != 4)
                         want_block(q, i, data + i * block);
+        if (le16_get(ns->mssrl) < 2)
+                return;
+        range[0] = blocks_from(t, 1, 2);
+        succeed(q, send_copy(q, range, 1, 3, 0));
+        want_block(q, 3, data + block);
+        want_block(q, 4, data + 2 * block);
+        want_block(q, 5, data + 5 * block);
 }
 
 /* The limits are numbers of blocks, which 3.3.2 compares with NLB, one less: what is beyond by both. */
@@ -150,6 +160,25 @@ CASE("nvm/copy/beyond", MUST, RULES(NVM_COPY_RESULT),
         want_out_of_range(t, finish(q, send_copy(q, &range, 1, caps(t)->blocks - own_lba(t), 0)));
         range.slba = le64(caps(t)->blocks);
         want_out_of_range(t, finish(q, send_copy(q, &range, 1, 0, 0)));
+        expect_works(q);
+}
+
+CASE("nvm/copy/beyond-second", MUST, RULES(NVM_COPY_RESULT),
+     "Copy fails if its second source range extends beyond the end of the namespace, and says that "
+     "it was not copied",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        const struct id_ns *ns = copying(q);
+        struct copy_range range[2] = { blocks_from(t, 0, 1), { .slba = le64(caps(t)->blocks) } };
+        struct reply r;
+
+        require(t, ns->msrc > 0 && le32_get(ns->mcl) > 1, "Copy takes a single range or block");
+        r = finish(q, send_copy(q, range, 2, 2, 0));
+        want(t, r.status != NVME_SUCCESS, "LBA Out of Range", "success");
+        want(t, r.dw0 <= 1, "dword 0 of at most 1, the range that cannot be copied", "%u", r.dw0);
+        if (r.status != NVME_LBA_RANGE)
+                lenient(t, "LBA Out of Range", "status %u/%02Xh", r.status >> 8, r.status & 0xff);
         expect_works(q);
 }
 
