@@ -399,11 +399,18 @@ CASE(
 }
 
 CASE("fab/nsid/broadcast", MUST, RULES(FAB_NSID_ALL),
-     "A Read from namespace FFFFFFFFh fails with Invalid Field in Command")
+     "Read, Compare and Verify of namespace FFFFFFFFh fail with Invalid Field in Command")
 {
         struct queue *q = io_queue(t);
+        uint16_t oncs = le16_get(caps(t)->id.oncs);
+        uint64_t lba = own_lba(t);
 
         expect_refusal(q, send_read(q, .nsid = NSID_ALL));
+        if (oncs & ONCS_COMPARE)
+                expect_refusal(q, send_compare(q, .nsid = NSID_ALL));
+        if (oncs & ONCS_VERIFY)
+                expect_refusal(q, send_cmd(q, .opc = NVME_VERIFY, .nsid = NSID_ALL,
+                                           .cdw10 = (uint32_t)lba, .cdw11 = (uint32_t)(lba >> 32)));
         expect_works(q);
 }
 
