@@ -512,8 +512,11 @@ static uint16_t read_page(struct admin *a, uint8_t lid, uint64_t offset)
                 if (offset >= pages[lid].size(a) / DISC_ENTRY_LEN)
                         return NVME_INVALID_FIELD;
                 w.at = (offset + has_flaw(a->env, FLAW_DISC_INDEX_BYTES)) * DISC_ENTRY_LEN;
-        } else if (offset > pages[lid].size(a) && !PLANTED(LOG_OFFSET))
+        } else if (offset > pages[lid].size(a) && !PLANTED(LOG_OFFSET)) {
+                if (has_flaw(a->env, FLAW_LOG_FAILED_CLEARS))
+                        clear_event(a, lid);
                 return rule_refuse(a->env->policy, LOG_OFFSET);
+        }
         if (lid == LOG_DISCOVERY && violates(a->env, DISC_OFFSETS))
                 w.at = 0;
         if (lid == LOG_ERROR && has_flaw(a->env, FLAW_ERROR_OFFSET))

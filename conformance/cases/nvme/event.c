@@ -284,6 +284,26 @@ static void want_changes(struct t *t, const le32_t *a, const le32_t *b, const le
                      le32_get(a[i]));
 }
 
+CASE("base/log/rae-failed", MUST, RULES(LOG_RAE),
+     "A Get Log Page that fails leaves the event of its log page masked", .changes = true)
+{
+        enum { BEYOND = 2 * 4 * LIST };
+        struct queue *q = watcher(t);
+        uint16_t cid = send_aer(q);
+
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
+        change(t, CHANGE_NAMESPACES);
+        expect_event(q, cid, NS_EVENT);
+        cid = send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                       .cdw10 = LOG_CHANGED_NS | (LIST - 1) << 16, .cdw12 = BEYOND,
+                       .bytes = 4 * LIST);
+        require(t, finish(q, cid).status != NVME_SUCCESS,
+                "a read from beyond the end of the log page succeeds");
+        send_aer(q);
+        change_noticed(q);
+        expect_silence(q, SILENCE_MS);
+}
+
 CASE("base/log/changed-namespaces", MUST, RULES(LOG_CHANGED),
      "The Changed Attached Namespace List names the changed namespaces, and is empty after it was "
      "read",
