@@ -163,7 +163,7 @@ CASE("nvm/copy/beyond", MUST, RULES(NVM_COPY_RESULT),
         expect_works(q);
 }
 
-CASE("nvm/copy/beyond-second", MUST, RULES(NVM_COPY_RESULT),
+CASE("nvm/copy/second-range", MUST, RULES(NVM_COPY_RESULT),
      "Copy fails if its second source range extends beyond the end of the namespace, and says that "
      "it was not copied",
      .writes = true)
