@@ -890,14 +890,14 @@ def test_events_of_a_target_that_is_changed(masked, tmp_path):
         n=$(($(cat state) ^ bit)) && echo $n >state && cp $n.json config.json &&
         kill -HUP {target.process.pid}""")
         found, _ = results(*target.where, "--strict", "--change", f"sh {change}", *EVENTS)
-    assert {r["verdict"] for r in found.values()} == {"pass"} and len(found) == 16
+    assert {r["verdict"] for r in found.values()} == {"pass"} and len(found) == 17
 
 
 def test_without_a_command_nothing_is_changed():
     with Target() as target:
         found, _ = results(*target.where, *EVENTS)
     skipped = {r["id"]: r["note"] for r in found.values() if r["verdict"] == "skip"}
-    assert len(skipped) == 13 and all("--change" in why for why in skipped.values())
+    assert len(skipped) == 14 and all("--change" in why for why in skipped.values())
 
 
 @pytest.mark.parametrize("command, code, says", [
