@@ -358,7 +358,8 @@ static uint16_t recovery(struct admin *a, bool current, uint32_t *value)
         else if (every)
                 settings_recovery(a->ctrl, dw11);
         else
-                ns_set_recovery(ns, dw11);
+                ns_set_recovery(has_flaw(a->env, FLAW_RECOVERY_FIRST) ? ctrl_first_ns(a->ctrl) : ns,
+                                dw11);
         return 0;
 }
 
@@ -634,7 +635,8 @@ static bool is_confused(const struct admin *a)
 static bool reads_current(const struct admin *a, enum feature_select select)
 {
         bool current = select == FEATURE_CURRENT ||
-                       (select == FEATURE_SAVED && has_flaw(a->env, FLAW_SAVED_CURRENT));
+                       (select == FEATURE_SAVED && has_flaw(a->env, FLAW_SAVED_CURRENT)) ||
+                       (select == FEATURE_DEFAULT && has_flaw(a->env, FLAW_DEFAULT_CURRENT));
 
         return current && !is_confused(a);
 }

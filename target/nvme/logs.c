@@ -177,6 +177,8 @@ static void spoil_error(const struct ctrl_env *env, struct log_error *e)
                 e->nsid = le32(NSID_ALL);
         if (has_flaw(env, FLAW_ERROR_COUNT))
                 e->count = le64(1);
+        if (has_flaw(env, FLAW_ERROR_COUNT_STOPS) && le64_get(e->count) > 4)
+                e->count = le64(4);
 }
 
 /* The newest first; entries that were never used are zeroes. */
@@ -260,6 +262,8 @@ static void put_smart(struct admin *a, const struct window *w)
                 t.bytes_read = t.reads;
                 t.bytes_written = t.writes;
         }
+        if (has_flaw(a->env, FLAW_SMART_KILOBYTES))
+                t.bytes_read *= 512;
         le_put(s.data_read, 8, units(t.bytes_read));
         le_put(s.data_written, 8, units(t.bytes_written));
         le_put(s.reads, 8, violates(a->env, LOG_SMART_READS) ? 0 : t.reads);

@@ -113,13 +113,15 @@ CASE("base/feature/reset-power", MUST, RULES(FEAT_RESET),
 }
 
 CASE("base/feature/saved", MUST, RULES(FEAT_SELECT),
-     "The saved value of a feature that cannot be saved is its default value")
+     "Setting Arbitration, which cannot be saved, changes neither its default nor its saved value")
 {
         struct queue *q = admin_queue(t);
         uint32_t initial = default_of(q, FEAT_ARBITRATION, 0);
 
         set(q, FEAT_ARBITRATION, initial ^ 1);
         want_eq(t, "the saved value of Arbitration", value_of(q, FEAT_ARBITRATION, SAVED, 0),
+                initial);
+        want_eq(t, "the default value of Arbitration", value_of(q, FEAT_ARBITRATION, DEFAULT, 0),
                 initial);
 }
 
@@ -310,22 +312,30 @@ static bool is_apart(struct queue *q, uint32_t nsid, uint32_t other)
         return good;
 }
 
+static void want_apart(struct queue *q, uint32_t nsid, uint32_t other)
+{
+        enum { TRIES = 5 };
+        int tries = 0;
+
+        while (tries < TRIES && !is_apart(q, nsid, other))
+                tries++;
+        want(q->t, tries < TRIES, "the Error Recovery of one namespace changed",
+             "set for NSID %u: that of NSID %u unchanged, or that of NSID %u changed, %d times",
+             nsid, nsid, other, TRIES);
+}
+
 CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
      "Error Recovery is set for the namespace that is named, and for no other one", .alone = true)
 {
-        enum { TRIES = 5 };
         struct queue *q = admin_queue(t);
         const uint8_t *list = identify(q, CNS_NS_LIST, 0);
         uint32_t nsid = (uint32_t)le_get(list, 4), other = (uint32_t)le_get(list + 4, 4);
-        int tries = 0;
 
         require(t, other, "the subsystem has less than two namespaces");
         require_feature(q, get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid),
                         "Error Recovery is not supported");
-        while (tries < TRIES && !is_apart(q, nsid, other))
-                tries++;
-        want(t, tries < TRIES, "one namespace's Error Recovery changed",
-             "NSID %u unchanged, or NSID %u changed, %d times", nsid, other, TRIES);
+        want_apart(q, nsid, other);
+        want_apart(q, other, nsid);
 }
 
 /* --- Power Management, Host Behavior Support */

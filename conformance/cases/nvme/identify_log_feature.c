@@ -708,7 +708,7 @@ CASE("base/log/error-order", MUST, RULES(LOG_ERROR_ORDER),
         unsigned n = errors_kept(t);
         const struct log_error *log;
 
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 6; i++)
                 finish(q, send_get_log(q, LID_RESERVED, 512, 0));
         log = get_log(q, LOG_ERROR, n * sizeof(*log), 0);
         for (unsigned i = 1; i < n && le64_get(log[i].count); i++)

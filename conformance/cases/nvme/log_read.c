@@ -112,6 +112,29 @@ CASE("base/log/data-units", MUST, RULES(LOG_UNITS),
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
+/* Others may read as well: no more than the fastest links carry. */
+CASE(
+    "base/log/data-units-size", MUST, RULES(LOG_UNITS),
+    "Data Units Read, where it is reported, does not rise by far more than what can have been read",
+    .writes = true)
+{
+        enum { UNIT = 512 * 1000, UNITS = 32, FAR = 32, UNITS_PER_MS = 40 /* 20 GB/s */ };
+        struct queue *q = io_queue(t);
+        uint32_t n = large_bytes(t);
+        uint64_t before, rise, since, most;
+
+        read_blocks(q, 0, 0);
+        since = now_ms();
+        before = le_get(smart(q->admin).data_read, 8);
+        require(t, before > 0, "Data Units Read is not reported");
+        for (uint32_t done = 0; done < UNITS * UNIT; done += n)
+                read_blocks(q, 0, n);
+        rise = le_get(smart(q->admin).data_read, 8) - before;
+        most = (uint64_t)UNITS * FAR + (now_ms() - since + 1) * UNITS_PER_MS;
+        want(t, rise <= most, "Data Units Read in units of 512,000 bytes",
+             "a rise by %" PRIu64 " as 16,384,000 bytes are read", rise);
+}
+
 CASE("base/log/verify-units", MUST, RULES(NVM_VERIFY_UNITS),
      "Data Units Read, where it is reported, rises by what Verify reads")
 {
