@@ -303,12 +303,19 @@ CASE("fab/shutdown/after", MUST, RULES(FAB_SHUTDOWN),
 }
 
 CASE("fab/shutdown/restart", MUST, RULES(FAB_SHST),
-     "After shutdown and a Controller Reset the controller can be enabled again")
+     "After shutdown and a Controller Reset CSTS.SHST is 00b, and the controller can be enabled "
+     "again")
 {
+        enum { SETTLE_MS = 2000 };
         struct queue *q = admin_queue(t);
+        bool complete;
 
         shut_down(q, CC_SHN_NORMAL);
+        complete = CSTS_SHST(property_get(q, PROP_CSTS)) == CSTS_SHST(CSTS_SHST_COMPLETE);
         set_cc(q, 0, CSTS_RDY, 0);
+        if (complete) /* one that goes on may still do so */
+                want_eq(t, "CSTS.SHST after the Controller Reset",
+                        shst_after(q, CSTS_SHST(CSTS_SHST_COMPLETE), SETTLE_MS), 0);
         set_cc(q, CC_RUN, CSTS_RDY | 3 << 2, CSTS_RDY);
         identify_ctrl(q);
 }

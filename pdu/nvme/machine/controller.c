@@ -245,8 +245,9 @@ static void enable(struct controller *c)
 static void reset(struct controller *c)
 {
         bool stays = is_subsystem_down(c) && !has_flaw(c, FLAW_NSS_CLEARED);
+        bool shst_stays = has_flaw(c, FLAW_SHST_STAYS);
 
-        c->csts &= CSTS_NSSRO | (stays ? CSTS_ST | SHST_MASK : 0u);
+        c->csts &= CSTS_NSSRO | (stays ? CSTS_ST | SHST_MASK : 0u) | (shst_stays ? SHST_MASK : 0u);
         reset_features(c);
 }
 
