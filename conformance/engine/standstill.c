@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "standstill.h"
 
-#include "test_case.h"
-
 #include <time.h>
+
+#include "pdu/io/loop.h"
+#include "test_case.h"
 
 enum { LOOK_MS = 50, STILL_MS = 200 };
 
@@ -15,12 +16,10 @@ static bool is_still(uint64_t looked)
 /* Until it is stopped, or for LOOK_MS. */
 static void wait_stopped(struct standstill *s)
 {
-        struct timespec until;
+        uint64_t ns = loop_now_ns() + LOOK_MS * UINT64_C(1000000);
+        struct timespec until = { .tv_sec = (time_t)(ns / 1000000000),
+                                  .tv_nsec = (long)(ns % 1000000000) };
 
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000L;
-        until.tv_nsec %= 1000000000L;
         pthread_cond_timedwait(&s->stopped, &s->lock, &until);
 }
 

@@ -11,7 +11,7 @@
 #include "rdma.h"
 
 enum {
-        TICK_MS = 100,  /* of the family */
+        TICK_MS = 50,   /* of the family */
         TRIM_MS = 1000, /* memory that nobody uses */
         DRAIN_TURN_MS = 2,
         RX_SPARE_MAX = 16, /* receive buffers kept for reuse */

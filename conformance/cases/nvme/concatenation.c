@@ -103,7 +103,7 @@ CASE("fab/auth/psk-lifetime", MUST, RULES(FAB_AUTH_PSK_LIFETIME),
      "configured",
      .only = "tcp", .slow = true, .unmoved = true)
 {
-        enum { LATE = 300 };
+        enum { LATE = 150 };
         unsigned ms = psk_lifetime(t);
         const struct nvme_tls *tls;
 
