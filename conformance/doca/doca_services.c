@@ -21,6 +21,7 @@ struct play {
         struct rule_set broken; /* by the service */
         char said[SHELL_LINE];  /* by the service, where it failed */
         bool ok;                /* all went well, it says */
+        bool trusts;            /* our requester believes results: what it reads is not compared */
 };
 
 static void note_broken(void *user, enum doca_rule rule)
@@ -66,7 +67,7 @@ static void end_target(struct play *p)
 
 /* --- the service -------------------------------------------------------------------------------- */
 
-static int write_and_read(struct doca_session *s, struct host_error *e)
+static int write_and_read(struct doca_session *s, bool trusts, struct host_error *e)
 {
         uint8_t written[512], read[512] = { 0 };
 
@@ -78,7 +79,7 @@ static int write_and_read(struct doca_session *s, struct host_error *e)
         memset(s->exported, 0, s->exported_len);
         if (doca_transfer(s, 0, false, 5, 1, read, e) < 0)
                 return -1;
-        return memcmp(written, read, sizeof(read)) == 0
+        return trusts || memcmp(written, read, sizeof(read)) == 0
                    ? 0
                    : host_fail(e, HOST_BROKEN, "what was read is not what was written");
 }
@@ -89,7 +90,7 @@ static int whole_session(struct play *p, const struct doca_params *params, struc
         int rc = s ? doca_session_open(s, params, e) : -1;
 
         if (rc == 0) {
-                rc = doca_session_start(s, e) == 0 && write_and_read(s, e) == 0 ? 0 : -1;
+                rc = doca_session_start(s, e) == 0 && write_and_read(s, p->trusts, e) == 0 ? 0 : -1;
                 rule_each_in (&s->found, id)
                         if (!rule_in(&params->policy.waived, id))
                                 rc = -1;
@@ -97,7 +98,6 @@ static int whole_session(struct play *p, const struct doca_params *params, struc
                         rc = -1;
         }
         free(s);
-        (void)p;
         return rc;
 }
 
@@ -147,7 +147,7 @@ static void say_breaches(struct t *t, const struct rule_set *broken)
 /* Ends the case where the service broke something itself, or the target could not be started. */
 static bool plays(struct t *t, enum doca_rule breaks, const char *fault, char said[SHELL_LINE])
 {
-        struct play p = { .t = t };
+        struct play p = { .t = t, .trusts = fault };
         bool started;
 
         pthread_mutex_init(&p.lock, NULL);

@@ -607,7 +607,7 @@ bool doca_worker_is_over(const struct doca_worker *w)
         for (unsigned role = 0; role < DOCA_ROLES; role++)
                 if (w->ep[role].made && w->ep[role].ep.life.state < LIFE_DEAD)
                         return false;
-        return w->in_use == 0 && w->away == 0;
+        return (w->in_use == 0 || PLANTED(DOCA_STOP_COUNT)) && w->away == 0;
 }
 
 static void drop_memory(struct doca_worker *w)
