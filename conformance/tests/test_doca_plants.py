@@ -18,7 +18,6 @@ FOUND = [
     ("doca-context-end", "target", "doca/connection/context"),
     ("doca-blob-end", "target", "doca/frame/payload-service"),
     ("doca-blob-end", "target", "doca/frame/blob-endless"),
-    ("doca-blob-end", "requester", "doca/frame/payload-target"),
     ("doca-frame-short", "target", "doca/frame/size-service"),
     ("doca-frame-short", "target", "doca/frame/size-0"),
     ("doca-type-ends", "target", "doca/frame/type-service"),
