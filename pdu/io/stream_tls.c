@@ -778,10 +778,11 @@ static ssize_t tls_write(struct stream *s, const struct iovec *iov, int n)
         struct own *o = own(s);
         uint8_t record[RECORD];
         size_t sum = 0, skip = 0, put;
+        int handed = can_write(s) ? hand_over(s) : -1;
 
-        if (can_write(s) && hand_over(s) > 0)
+        if (handed > 0)
                 return s->ops->write(s, iov, n);
-        while (n > 0 && can_write(s)) {
+        while (handed == 0 && n > 0 && can_write(s)) {
                 int rc = SSL_write_ex(o->ssl, record, gather(record, iov, n, skip), &put);
 
                 if (rc <= 0) {

@@ -3,11 +3,15 @@
 #include "pdu/core/tests/check.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "pdu/io/stream_tls.h"
 
@@ -16,6 +20,35 @@ enum { PATIENCE = 60000, BULK = 3 << 20 };
 static struct stream_listener listener;
 static struct stream client, server;
 static struct tls *tls_client, *tls_server;
+
+/* --- sockets, in place of the C library's ---------------------------------------------------------- */
+
+static bool late;        /* the server speaks when the client has just looked in vain, once */
+static unsigned offered; /* how often the kernel was to take over the client's records */
+
+ssize_t recv(int fd, void *p, size_t n, int flags)
+{
+        ssize_t got = recvfrom(fd, p, n, flags, NULL, NULL);
+        int saved = errno;
+        uint8_t byte;
+
+        if (got < 0 && late && fd == client.source.fd) {
+                late = false;
+                assert_true(stream_wait(&server, EPOLLIN, PATIENCE) > 0);
+                assert_int_equal(stream_read(&server, &(struct iovec) { &byte, 1 }, 1), 0);
+                assert_true(stream_wait(&client, EPOLLIN, PATIENCE) > 0);
+        }
+        errno = saved;
+        return got;
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+        offered += level == IPPROTO_TCP && name == TCP_ULP && fd == client.source.fd;
+        return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
+}
+
+/* --- two streams ------------------------------------------------------------------------------------ */
 
 static struct tls_psk key_of(const char *identity, enum tls_suite suite, uint8_t fill)
 {
@@ -318,6 +351,36 @@ static void who_leaves_in_the_handshake(void **state)
         assert_non_null(strstr(stream_why(&server), "in the handshake"));
 }
 
+static bool no_keys(enum tls_suite suite, const uint8_t *secret, const char *label, uint8_t *out,
+                    size_t len)
+{
+        (void)suite;
+        (void)secret;
+        (void)label;
+        (void)out;
+        (void)len;
+        return false;
+}
+
+/* Else its records would begin with a number that one of ours has had. */
+static void the_kernel_is_asked_before_any_data(void **state)
+{
+        struct tls_psk psk = key_of("aes128", TLS_AES_128_GCM, 7);
+        uint8_t byte = 1;
+        ssize_t put = 0;
+
+        (void)state;
+        begin(&(struct tls_config) { .kernel = no_keys }, NULL, &psk);
+        offered = 0;
+        late = true;
+        for (int i = 0; i < 100 && put == 0; i++) {
+                put = stream_write(&client, &(struct iovec) { &byte, 1 }, 1);
+                assert_false(late);
+        }
+        assert_int_equal(put, 1);
+        assert_int_equal(offered, 1);
+}
+
 /* --- much data, in both directions at once --------------------------------------------------------- */
 
 struct mover {
@@ -448,6 +511,7 @@ int main(void)
                 PAIR(plain_bytes_are_served_where_they_may_be),
                 PAIR(plain_bytes_are_refused_elsewhere),
                 PAIR(who_leaves_in_the_handshake),
+                PAIR(the_kernel_is_asked_before_any_data),
                 PAIR(much_data_both_ways),
                 PAIR(an_end_is_heard),
                 PAIR(secrets_are_logged_on_request),
