@@ -11,7 +11,7 @@
 
 enum {
         QUIET_MS = 300,
-        SILENCE_MS = 150,
+        SILENCE_MS = 100,
         CONTROLLERS = 4, /* that are compared */
         COMPARED = 32,   /* NSIDs of each */
         LOG_MOST = 64 << 10,

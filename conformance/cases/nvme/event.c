@@ -8,7 +8,7 @@
 enum {
         QUIET_MS = 200,
         SETTLE_MS = 100, /* of what has been noticed */
-        SILENCE_MS = 150,
+        SILENCE_MS = 100,
         NS_EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
         DISCOVERY_EVENT = AEN_NOTICE | AEN_INFO_DISCOVERY << 8 | LOG_DISCOVERY << 16,
         LIST = 1024, /* NSIDs of a list */

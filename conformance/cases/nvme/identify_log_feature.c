@@ -373,7 +373,7 @@ CASE("base/event/held", MUST, RULES(AER_HELD),
 
         disable_events(q);
         send_cmd(q, .opc = NVME_AER);
-        expect_held(q, 150, NULL, 0);
+        expect_held(q, 100, NULL, 0);
         expect_works(q);
 }
 

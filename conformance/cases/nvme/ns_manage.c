@@ -15,7 +15,7 @@ enum {
         LIST_BYTES = 4096,
         NSIDS = LIST_BYTES / 4,
         ATTACHED_MOST = 16,
-        SILENCE_MS = 150,
+        SILENCE_MS = 100,
         NO_CNTLID = 0xffef,
 };
 

@@ -6,7 +6,7 @@
 
 enum {
         NOTICE_MS = 1000,
-        ALL_MS = 150, /* where several are counted */
+        ALL_MS = 100, /* where several are counted */
         LOST = 300,   /* more notices than a page can say are left */
         EVENT = AEN_COMMAND_SET | AEN_INFO_RESERVATION << 8 | LOG_RESERVATION << 16
 };
