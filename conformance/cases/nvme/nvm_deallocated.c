@@ -234,13 +234,33 @@ CASE("nvm/feature/error-recovery", MUST, RULES(NVM_RECOVERY),
                 want(t, !(recovery(admin, DEFAULT) & DULBE), "DULBE 0 by default", "DULBE 1");
 }
 
+/* After the case that begins with it. */
+static void default_recovery(struct t *t)
+{
+        struct queue *admin = admin_queue(t);
+
+        if (caps(t)->nsid && le16_get(caps(t)->id.oncs) & ONCS_SAVE)
+                finish(admin, send_recovery(admin, recovery(admin, DEFAULT)));
+}
+
+/* False: it has another value after a Controller Reset, which somebody else may have set by now. */
+static bool comes_back(struct queue *admin, uint32_t initial)
+{
+        require_feature(admin, finish(admin, send_recovery(admin, initial ^ 1)),
+                        "Error Recovery cannot be set");
+        set_cc(admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        set_cc(admin, CC_RUN, CSTS_RDY, CSTS_RDY);
+        return recovery(admin, 0) == initial;
+}
+
 CASE("nvm/feature/error-recovery-reset", MUST, RULES(FEAT_RESET),
      "Error Recovery has its default value after a Controller Reset", .writes = true, .alone = true,
-     .after = no_error)
+     .after = default_recovery)
 {
-        enum { CAPABILITIES = 3 << 8, SAVEABLE = 1 << 0 };
+        enum { CAPABILITIES = 3 << 8, SAVEABLE = 1 << 0, CHANGEABLE = 1 << 2, TRIES = 3 };
         struct queue *admin = admin_queue(t);
-        uint32_t initial;
+        uint32_t initial, can;
+        int tries = 0;
 
         require(t, caps(t)->nsid, "the subsystem has no namespace");
         require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE,
@@ -250,13 +270,15 @@ CASE("nvm/feature/error-recovery-reset", MUST, RULES(FEAT_RESET),
             finish(admin, send_cmd(admin, .opc = NVME_GET_FEATURES, .nsid = caps(t)->nsid,
                                    .cdw10 = FEAT_ERROR_RECOVERY)),
             "Error Recovery is not supported");
-        require(t, !(recovery(admin, CAPABILITIES) & SAVEABLE), "Error Recovery is saveable");
+        can = recovery(admin, CAPABILITIES);
+        require(t, (can & (SAVEABLE | CHANGEABLE)) == CHANGEABLE,
+                "Error Recovery is saveable or cannot be changed");
         initial = recovery(admin, DEFAULT);
-        require_feature(admin, finish(admin, send_recovery(admin, initial ^ 1)),
-                        "Error Recovery cannot be set");
-        set_cc(admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
-        set_cc(admin, CC_RUN, CSTS_RDY, CSTS_RDY);
-        want_eq(t, "Error Recovery after a Controller Reset", recovery(admin, 0), initial);
+        require(t, recovery(admin, 0) == initial, "Error Recovery is in use");
+        while (tries < TRIES && !comes_back(admin, initial))
+                tries++;
+        want(t, tries < TRIES, "the default value of Error Recovery after a Controller Reset",
+             "another one, %d times", TRIES);
 }
 
 /* --- NUSE */
