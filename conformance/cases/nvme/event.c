@@ -291,6 +291,7 @@ CASE("base/log/rae-failed", MUST, RULES(LOG_RAE),
         struct queue *q = watcher(t);
         uint16_t cid = send_aer(q);
 
+        require(t, caps(t)->vs >= NVME_VERSION(1, 3, 0), "RAE was added in NVMe 1.3");
         require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
         change(t, CHANGE_NAMESPACES);
         expect_event(q, cid, NS_EVENT);
