@@ -463,13 +463,13 @@ struct reply finish(struct queue *q, uint16_t cid)
         return q->over ? (struct reply) { 0 } : response(q, cid, true);
 }
 
-/* B2.2 3.1.3.4 (figures 28 to 30), N1.2 2.2 (figure 14): of each controller, or of an I/O controller, which the tested
- * subsystem has, where its namespace is one of the NVM Command Set (CC.CSS 0). */
+/* B2.2 3.1.3.4 (figures 28 to 30), N1.2 2.2 (figure 14): of each controller, or of an I/O controller, if that is what the
+ * tested subsystem has, where its namespace is one of the NVM Command Set (CC.CSS 0). */
 static bool is_mandatory(const struct queue *q, const union sqe *s)
 {
         static const uint8_t admin[] = { NVME_ABORT, NVME_SET_FEATURES, NVME_GET_FEATURES,
                                          NVME_AER };
-        bool io = q->admin && strcmp(q->subnqn, peer(q->t)->subnqn) == 0;
+        bool io = caps(q->t)->io && q->admin && strcmp(q->subnqn, peer(q->t)->subnqn) == 0;
 
         if (s->opc == NVME_FABRICS)
                 return sqe_is_fabrics(s, FCTYPE_PROPERTY_GET) ||

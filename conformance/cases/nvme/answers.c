@@ -122,6 +122,8 @@ CASE("base/command/mandatory", MUST, RULES(CMD_MANDATORY),
 
                 if (m->opc == NVME_KEEP_ALIVE && !le16_get(caps(t)->id.kas))
                         continue; /* then it is prohibited */
+                if (m->io && !caps(t)->nsid)
+                        continue; /* its command set is that of its namespace */
                 r = finish(m->io ? io : io->admin,
                            send_cmd(m->io ? io : io->admin, .opc = m->opc, .cdw10 = m->cdw10,
                                     .nsid = m->io ? caps(t)->nsid : 0, .bytes = m->bytes));
