@@ -232,12 +232,17 @@ static uint8_t type_of(const struct past *p, const struct answer *a)
 static void judge_fields(const struct past *p, const struct answer *a, struct fields f)
 {
         unsigned news = f.known;
+        struct id_ns ns = p->ns;
 
         f.known |= (p->has_cap ? FIELDS_CAP : 0u) | (p->has_id ? FIELDS_CTRL : 0u);
         if (f.known & (FIELDS_NVM_NS | FIELDS_NS_INDEPENDENT) && p->nsid &&
             p->nsid == le32_get(a->cmd->sqe.nsid)) {
                 f.known |= FIELDS_NS;
-                f.ns = &p->ns;
+                f.ns = &ns;
+        }
+        if (f.nsi) { /* these may have changed since */
+                ns.nsattr = f.nsi->nsattr;
+                ns.anagrpid = f.nsi->anagrpid;
         }
         f.cap = p->cap;
         f.ctrl = &p->id;
