@@ -464,14 +464,23 @@ static void open_told(struct tracer *t, const struct packet *u, const struct tra
         trace_open(t, &c->pub);
 }
 
-/* Where both have the same number, the host is who sends first. */
+static bool is_found(const struct roce *r, const struct trace_told *told)
+{
+        const struct roce_conn *c = r->all;
+
+        while (c && c->pub.told != told)
+                c = c->later;
+        return c;
+}
+
+/* One connection each: other machines may have queue pairs of the same numbers, which were not meant. */
 static struct roce_name *find_told(struct tracer *t, const struct packet *u,
                                    const struct roce_packet *p)
 {
         for (const struct trace_told *told = t->options.told; told->family; told++) {
                 bool there = told->qpn[PARTY_CONTROLLER] == p->qpn;
 
-                if (!there && told->qpn[PARTY_HOST] != p->qpn)
+                if ((!there && told->qpn[PARTY_HOST] != p->qpn) || is_found(t->roce, told))
                         continue;
                 open_told(t, u, told, there ? PARTY_HOST : PARTY_CONTROLLER);
                 return roce_find(t->roce, NAME_QP, &u->to, p->qpn);
