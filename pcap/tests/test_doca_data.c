@@ -422,8 +422,8 @@ static void test_queue_pairs_that_the_user_names(void **state)
 static void test_queue_pairs_that_are_none(void **state)
 {
         static const char *const wrong[] = {
-                "",          "66",        "66:", "66:0",         "0:66",
-                "66:67:2.9", "66:67.3.0", "a:b", "66:0x1000000", NULL
+                "",          "66",  "66:",          "66:0",  "0:66", "66:67:2.9",
+                "66:67.3.0", "a:b", "66:0x1000000", "66:66", NULL
         };
         char *many[2 * TRACE_TOLD + 5] = { "pcap", "show" };
 

@@ -115,6 +115,8 @@ static bool take_queue_pairs(void *args, const char *value, char *error, size_t 
             (*end && *end != ':') || !take_word(a, word, &told))
                 snprintf(error, size, "'%s' is not two queue pairs, as 0x11:0x12 or 17:18:3.0",
                          value);
+        else if (host == controller)
+                snprintf(error, size, "'%s' does not tell whose end is which", value);
         else if (n == TRACE_TOLD)
                 snprintf(error, size, "given more than %d times", TRACE_TOLD);
         else
