@@ -110,7 +110,7 @@ CASE("nvm/write/last-block", MUST, RULES(NVM_RANGE),
         expect_error(q,
                      send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid, .cdw10 = (uint32_t)last,
                               .cdw11 = (uint32_t)(last >> 32), .cdw12 = 1, .bytes = 2 * block,
-                              .data = data),
+                              .data = data, .in_capsule = caps(t)->in_capsule >= 2 * block),
                      NVME_LBA_RANGE);
         expect_works(q);
 }
@@ -131,7 +131,7 @@ CASE("nvm/compare/beyond", MUST, RULES(NVM_RANGE),
                              send_cmd(q, .opc = NVME_COMPARE, .nsid = caps(t)->nsid,
                                       .cdw10 = (uint32_t)beyond[i],
                                       .cdw11 = (uint32_t)(beyond[i] >> 32), .bytes = block,
-                                      .data = first),
+                                      .data = first, .in_capsule = caps(t)->in_capsule >= block),
                              NVME_LBA_RANGE);
         expect_works(q);
 }
