@@ -503,7 +503,7 @@ static int start(void **state)
         subsystem_add_ns(sub,
                          ns_open(&nvme_ns_family, "mem:1M", sub->nqn, 1, error, sizeof(error)));
         subsystem_add_ns(
-            sub, ns_open(&nvme_ns_family, "mem:1M,delay=20ms", sub->nqn, 4, error, sizeof(error)));
+            sub, ns_open(&nvme_ns_family, "mem:1M,delay=200ms", sub->nqn, 4, error, sizeof(error)));
         return 0;
 }
 
