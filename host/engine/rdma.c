@@ -15,7 +15,7 @@
 enum {
         CLOSE_MS = 1000, /* how long a disconnect waits for its answer, and a drain for its end */
         NAP_MS = 10,
-        CAUSE_MS = 100,    /* see await_cause() */
+        CAUSE_MS = 1000,   /* see await_cause() */
         IDLE_POLLS = 256,  /* polls that found nothing, for a look at events */
         BUSY_POLLS = 4096, /* polls that found something, likewise */
         IB_CONSUMER = 28,  /* reject reason: the peer's program did */
