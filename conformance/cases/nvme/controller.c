@@ -308,12 +308,15 @@ CASE("fab/shutdown/restart", MUST, RULES(FAB_SHST),
 {
         enum { SETTLE_MS = 2000 };
         struct queue *q = admin_queue(t);
-        bool complete;
+        bool resets;
 
         shut_down(q, CC_SHN_NORMAL);
-        complete = (property_get(q, PROP_CSTS) & (CSTS_ST | 3 << 2)) == CSTS_SHST_COMPLETE;
+        /* One that goes on may still do so, one of the subsystem stays, and where RDY is 0 already nothing is reset:
+         * CC.EN goes from 1 to 0 no more (3.1.4.6). */
+        resets = (property_get(q, PROP_CSTS) & (CSTS_ST | 3 << 2 | CSTS_RDY)) ==
+                 (CSTS_SHST_COMPLETE | CSTS_RDY);
         set_cc(q, 0, CSTS_RDY, 0);
-        if (complete) /* one that goes on may still do so, and one of the subsystem stays */
+        if (resets)
                 want_eq(t, "CSTS.SHST after the Controller Reset",
                         shst_after(q, CSTS_SHST(CSTS_SHST_COMPLETE), SETTLE_MS), 0);
         set_cc(q, CC_RUN, CSTS_RDY | 3 << 2, CSTS_RDY);
