@@ -225,8 +225,8 @@ struct place {
 
 static void move_on(struct crew *c, const struct test_case *test, struct place *p);
 
-/* It went wrong as it got no connection: somebody else may have all that there are, and how many there have to be
- * no sentence says. Harm and a broken rule are no less for that. */
+/* It went wrong as it got no connection, which somebody else may have, and how many there have to be no sentence says; or by
+ * a status that passes by itself. Harm and a broken rule are no less for that. */
 static bool is_busy(const struct t *t, const struct result *r)
 {
         bool passed =
@@ -249,7 +249,7 @@ static void report_busy(struct result *r)
         r->rule = RULE_NONE;
         r->caught = r->only_strict = false;
         r->expected[0] = r->seen[0] = '\0';
-        snprintf(r->note, RESULT_TEXT, "no controller was free: %.200s", seen);
+        snprintf(r->note, RESULT_TEXT, "the target was busy: %.200s", seen);
         escape_text(r->note);
 }
 

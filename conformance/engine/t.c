@@ -9,6 +9,8 @@
 #include "family.h"
 #include "pdu/io/loop.h"
 
+enum { AFTER_MS = 10000 }; /* that at least what comes after a case has */
+
 /* --- start and end ------------------------------------------------------------------------- */
 
 void t_start(struct t *t, const struct suite *s, const struct test_case *test,
@@ -64,11 +66,13 @@ static void run_body(struct t *t, void (*body)(struct t *t))
                 t->result->verdict = VERDICT_PASS;
 }
 
-/* What comes after a case, whatever it was, changes nothing about it. */
+/* What comes after a case, whatever it was, changes nothing about it, and has time though the case has none left. */
 static void run_after(struct t *t)
 {
         struct result was = *t->result;
+        uint64_t least = now_ms() + t_scaled(t, AFTER_MS);
 
+        t->deadline = t->deadline < least ? least : t->deadline;
         t->setting_up = false;
         if (setjmp(t->out) == 0)
                 t->test->after(t);

@@ -817,6 +817,25 @@ class AnswersTermReq(Spoilt):
             terminate(queue, pdu, 1, 8)
 
 
+class Interrupted(Spoilt):
+    """Commands of an I/O queue fail for a second, and may then be submitted again (Base 2.2 4.2.3.1: 21h, DNR 0)."""
+    status, lasts, until = 0x21, 1, None
+
+    def serve(self, queue, sqe, data):
+        if not queue.qid or sqe[0] != READ:
+            return False
+        self.until = self.until or time.monotonic() + self.lasts
+        interrupted = time.monotonic() < self.until
+        if interrupted:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], self.status)
+        return interrupted
+
+
+class InterruptedForGood(Interrupted):
+    """... which is wrong with DNR."""
+    status, lasts = 0x4021, 1000
+
+
 class RefusesPadding(Spoilt):
     """PAD is as long as the alignment needs (T1.0 figures 24 and 26), and CPDA is 0."""
     def check(self, queue, pdu):
@@ -1027,6 +1046,8 @@ PEERS = [
     (Spoilt, {"tcp/r2t/asked", "tcp/r2t/limit"}, "pass"),  # one TTAG for all R2Ts
     (Spoilt, HUGE, "pass"),
     (Spoilt, LONG, "pass"),
+    (Interrupted, {"nvm/read/last-block"}, "pass"),
+    (InterruptedForGood, {"nvm/read/last-block"}, "fail"),
     (ExactLengths, LONG, "skip"),
     (RefusesLonger, LONG, "fail"),
     (FailsHuge, HUGE, "pass"),

@@ -332,6 +332,7 @@ struct reply {
         uint16_t cid, status; /* SCT << 8 | SC */
         bool retry_delay;     /* CRD is not 0 */
         bool more;            /* M: the Error Information log has an entry about it */
+        bool dnr;             /* DNR: the same command fails again */
         uint32_t dw0, dw1;
         uint16_t sqhd;
         const uint8_t *data; /* what the controller sent, got bytes; NULL: .sgl was by hand */

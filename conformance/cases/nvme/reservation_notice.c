@@ -206,8 +206,11 @@ CASE("base/reservation/log-lost", MUST, RULES(RESV_LOG),
         unsigned pages = 0;
 
         read_notice(p.other, false);
-        for (int i = 0; i < LOST; i++)
+        for (unsigned i = 0; i < LOST; i++) {
+                if (is_enough(t, i, LOST))
+                        skip(t, "the target is too slow for %u notices", LOST);
                 release_once(&p);
+        }
         give_ms(t, ALL_MS);
         while ((page = read_notice(p.other, false)).type) {
                 want(t, le64_get(page.count) > last, "counts that increase", "%llu after %llu",

@@ -227,6 +227,29 @@ static void be_late(struct t *t)
         broke_if_over(t);
 }
 
+static bool had_time;
+
+static void look_at_the_clock(struct t *t)
+{
+        had_time = t->deadline > now_ms();
+}
+
+static void what_comes_after_a_case_has_time(void **state)
+{
+        const struct test_case late = { .id = "test/late",
+                                        .level = LEVEL_MUST,
+                                        .rules = no_rules,
+                                        .run = be_late,
+                                        .after = look_at_the_clock };
+        struct suite s = { .family = &conform_none, .timeout_scale = 0.01 };
+        struct result r = { 0 };
+
+        (void)state;
+        t_once(&s, &late, &r, 1);
+        assert_int_equal(r.verdict, VERDICT_ERROR);
+        assert_true(had_time);
+}
+
 /* May use what is lent, and has as much of its own afterwards as before. */
 static void borrow(struct t *t)
 {
@@ -307,7 +330,7 @@ static void busy_to_the_last_try_is_no_failure(void **state)
         tries = 0;
         assert_int_equal(run_some(busy, 1, 1, note), VERDICT_SKIP);
         assert_true(tries > 3);
-        assert_non_null(strstr(note, "no controller was free"));
+        assert_non_null(strstr(note, "the target was busy"));
         tries = 0;
         assert_int_equal(run_some(first, 1, 1, note), VERDICT_PASS);
         assert_int_equal(tries, 3);
@@ -337,6 +360,7 @@ int main(void)
                 cmocka_unit_test(a_range_is_kept_back_while_it_may_change),
                 cmocka_unit_test(busy_to_the_last_try_is_no_failure),
                 cmocka_unit_test(time_that_is_over_says_nothing),
+                cmocka_unit_test(what_comes_after_a_case_has_time),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
