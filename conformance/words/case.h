@@ -363,6 +363,8 @@ struct reply expect_success(struct queue *q, uint16_t cid);
 void expect_error(struct queue *q, uint16_t cid, uint16_t status);
 /* ... with a status that is only advised: any other one, success too, is lenient. */
 void prefer_error(struct queue *q, uint16_t cid, uint16_t status);
+/* expect_error() of controllers of revision `since` or later, prefer_error() of older ones. */
+void expect_error_since(struct queue *q, uint32_t since, uint16_t cid, uint16_t status);
 /* Serves the command's R2Ts until its response. */
 struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */

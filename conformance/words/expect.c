@@ -586,6 +586,14 @@ void prefer_error(struct queue *q, uint16_t cid, uint16_t status)
                 lenient(q->t, status_name(status), "%s", status_name(r.status));
 }
 
+void expect_error_since(struct queue *q, uint32_t since, uint16_t cid, uint16_t status)
+{
+        if (caps(q->t)->vs >= since)
+                expect_error(q, cid, status);
+        else
+                prefer_error(q, cid, status);
+}
+
 struct r2t expect_r2t(struct queue *q, uint16_t cid)
 {
         struct seen *s = await(q, of_command, cid, t_deadline(q->t, REPLY_MS));

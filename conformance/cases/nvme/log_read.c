@@ -213,10 +213,7 @@ CASE("base/log/smart-namespace", MUST, RULES(LOG_SMART_NSID),
         require(t, caps(t)->nsid, "the subsystem has no namespace");
         cid = send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = caps(t)->nsid,
                        .cdw10 = LOG_SMART | 1u << 15 | 127u << 16, .bytes = 512);
-        if (caps(t)->vs < NVME_VERSION(2, 2, 0)) /* else the controller's page comes */
-                prefer_error(q, cid, NVME_INVALID_FIELD);
-        else
-                expect_error(q, cid, NVME_INVALID_FIELD);
+        expect_error_since(q, NVME_VERSION(2, 2, 0), cid, NVME_INVALID_FIELD); /* a should before */
 }
 
 CASE("base/log/temperature-warning", MUST, RULES(LOG_WARNING),
