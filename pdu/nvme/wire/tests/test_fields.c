@@ -37,6 +37,7 @@ static void make(struct world *w, uint8_t cntrltype)
                                  .granularity = &w->granularity };
         w->ctrl.ver = le32(w->f.vs);
         w->ctrl.oaes = le32(io ? 0 : OAES_DISCOVERY);
+        w->ctrl.kas = le16(io ? 0 : 10);
         if (!io)
                 return;
         w->ctrl.acl = w->ctrl.aerl = 3;
@@ -170,7 +171,7 @@ static const struct change changes[] = {
         { "B2.2/5.1.13.2.8/h", { I(fpi), 1 }, false },
         { "B2.2/5.1.13.2.8/h", { I(fpi), 0xff }, false },
         { "B2.2/5.1.13.2.8/n", { I(kpios), 1 }, false },
-        { "N1.2/4.1.5.1/o", { I(endgid), 1 }, false },
+        { "N1.2/4.1.5.1/o", { I(anagrpid), 1 }, false },
         { "N1.2/2.1.1/e", { N(nsze), 1 }, false },
         { "N1.2/5.5/a", { N(nulbaf), 64 }, false },
         { "N1.2/4.1.5.1/v", { N(nows), 1 }, false },
