@@ -461,6 +461,8 @@ enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
+/* ... that may be refused, being optional or of another command set than the namespace's: NULL. */
+const void *identify_optional(struct queue *q, uint8_t cns, uint32_t nsid);
 enum { CHANGED_NSIDS = 1024 };
 /* The Changed Attached Namespace List from its beginning, which clears the event of it. */
 const le32_t *take_changed(struct queue *q);
@@ -526,6 +528,9 @@ bool r2t_within(struct queue *q, unsigned ms, struct r2t *r);
 /* No event is reported that can be disabled, and none from before waits: for what a target has to say at any
  * time (5.1.25.1.5) is no fault of it. */
 void disable_events(struct queue *q);
+/* Whether the response to this Asynchronous Event Request is there, and is of such an event. */
+bool reports_event(struct queue *q, uint16_t cid);
+#define NO_EVENTS "the controller, which has no I/O, does not support Asynchronous Event Request"
 /* For ms nothing comes but events that cannot be disabled, and (3.3.2.3) Command Sequence Error for the n
  * requests in `old`, which were sent before a reset and may have been late for it; up to Base 2.0 any error. */
 void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);

@@ -93,6 +93,14 @@ const void *identify(struct queue *q, uint8_t cns, uint32_t nsid)
             .data;
 }
 
+const void *identify_optional(struct queue *q, uint8_t cns, uint32_t nsid)
+{
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = cns,
+                                            .bytes = IDENTIFY_LEN));
+
+        return r.status == NVME_SUCCESS ? r.data : NULL;
+}
+
 const struct id_ctrl *identify_ctrl(struct queue *q)
 {
         return identify(q, CNS_CTRL, 0);
