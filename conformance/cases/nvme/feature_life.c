@@ -458,9 +458,7 @@ CASE("base/feature/never-saved", MUST, RULES(FEAT_UNSAVEABLE),
      "be "
      "changed")
 {
-        static const uint8_t fids[] = {
-                FEAT_HOST_BEHAVIOR, 0x17, 0x7d, 0x7e, 0x7f, 0x83, 0x84, 0x85
-        };
+        static const uint8_t fids[] = { FEAT_HOST_BEHAVIOR, 0x7d, 0x7e, 0x7f, 0x83, 0x84, 0x85 };
         struct queue *q = admin_queue(t);
 
         require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE,
@@ -473,8 +471,11 @@ CASE("base/feature/never-saved", MUST, RULES(FEAT_UNSAVEABLE),
 
                 if (r.status != NVME_SUCCESS)
                         continue;
-                want(t, !(r.dw0 & SAVEABLE), "bit 0 cleared", "capabilities %Xh of feature %02Xh",
-                     r.dw0, fids[i]);
+                if (fids[i] == 0x83 && caps(t)->vs < NVME_VERSION(2, 2, 0) && r.dw0 & SAVEABLE)
+                        lenient(t, "bit 0 cleared", "Reservation Persistence is saveable");
+                else
+                        want(t, !(r.dw0 & SAVEABLE), "bit 0 cleared",
+                             "capabilities %Xh of feature %02Xh", r.dw0, fids[i]);
                 want(t, !metadata || r.dw0 & CHANGEABLE, "bit 2 set",
                      "capabilities %Xh of feature %02Xh", r.dw0, fids[i]);
         }
@@ -640,10 +641,12 @@ CASE("base/feature/progress", MUST, RULES(FEAT_PROGRESS_KEPT),
 CASE("base/feature/copy-formats", MUST, RULES(FEAT_CDFE),
      "Bits 1:0 of CDFE are ignored by Set Features and returned as 0")
 {
-        enum { CDFE = 4, ALWAYS = 3 };
+        enum { CDFE = 4, ALWAYS = 3, FORMATS = 7 << 2 /* of CDFS: that are to be enabled */ };
         struct queue *q = admin_queue(t);
         uint8_t data[BEHAVIOR] = { [CDFE] = ALWAYS };
 
+        require(t, caps(t)->vs >= NVME_VERSION(2, 1, 0) || le16_get(caps(t)->id.cdfs) & FORMATS,
+                "CDFE was added in NVMe 2.1");
         behavior(q);
         require(t, le16_get(caps(t)->id.oncs) & ONCS_COPY, "Copy is not supported (ONCS)");
         set_behavior(q, data);
