@@ -481,6 +481,11 @@ const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uin
 /* Of Get Features dword 0, its current value; Set Features is only sent. */
 uint32_t get_feature(struct queue *q, uint8_t fid);
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);
+/* What a case sets that others may see, or that outlives its controller: keep_feature() before, and the case has
+ * .after = restore_features, which sets it back however the case ends. cdw10: FID, and SV where only that sets it; cdw11:
+ * what selects the value; bytes of data. Nothing is kept where Get Features fails. */
+void keep_feature(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11, uint32_t bytes);
+void restore_features(struct t *t);
 /* slba: from the start of the case's own range. bytes: whole blocks, 0: one. */
 const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes);
 

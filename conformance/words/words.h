@@ -79,6 +79,7 @@ struct world { /* t.world */
         uint64_t slba, blocks; /* the range that it may write */
         uint64_t stamp;        /* of the blocks of the pattern */
         bool reserves;         /* it has used reservations: see unreserve() */
+        struct kept_feature *kept; /* see restore_features() */
         uint8_t *pattern;
         uint32_t pattern_len;
 };

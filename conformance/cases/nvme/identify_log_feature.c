@@ -569,7 +569,7 @@ CASE("base/feature/alone", MUST, RULES(FEAT_ALONE),
 CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
      "Get Features returns the values last set of Arbitration and Volatile Write Cache, where "
      "supported",
-     .writes = true, .alone = true)
+     .writes = true, .alone = true, .after = restore_features)
 {
         static const uint8_t fids[] = { FEAT_ARBITRATION, FEAT_WRITE_CACHE };
         struct queue *q = admin_queue(t);
@@ -579,6 +579,7 @@ CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
                     finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fids[i]));
                 uint32_t value = was.dw0 ^ 1, kept;
 
+                keep_feature(q, fids[i], 0, 0, 0);
                 if (was.status != NVME_SUCCESS ||
                     finish(q, send_set_feature(q, fids[i], value)).status != NVME_SUCCESS)
                         continue;

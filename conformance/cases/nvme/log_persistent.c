@@ -458,7 +458,8 @@ CASE("base/log/persistent-sanitize", MUST, RULES(LOG_PEL_SANITIZE),
 /* --- Set Features: an event for those features whose changes a controller records */
 
 CASE("base/log/persistent-feature", MUST, RULES(LOG_PEL_FEATURE),
-     "Each change of a feature that is recorded adds an event with the dwords of the command")
+     "Each change of a feature that is recorded adds an event with the dwords of the command",
+     .after = restore_features)
 {
         enum { CHANGED = 11, HOT = 1000 };
         struct queue *q = recorder(t);
@@ -468,6 +469,7 @@ CASE("base/log/persistent-feature", MUST, RULES(LOG_PEL_FEATURE),
         struct pel was = read_log(q);
 
         require(t, count(&was, q, CHANGED, &e) == 0, "there are Set Feature events of this CNTLID");
+        keep_feature(q, FEAT_TEMP, 0, 0, 0);
         succeed(q, send_set_feature(q, FEAT_TEMP, first));
         require(t, events_of(q, CHANGED, &e) == 1,
                 "changes of the Temperature Threshold are not recorded");

@@ -218,13 +218,15 @@ CASE("base/log/smart-namespace", MUST, RULES(LOG_SMART_NSID),
 
 CASE("base/log/temperature-warning", MUST, RULES(LOG_WARNING),
      "With an over temperature threshold below the temperature, bit 1 of the critical warnings is "
-     "set")
+     "set",
+     .after = restore_features)
 {
         struct queue *q = admin_queue(t);
         struct log_smart s = smart(q);
         uint32_t kelvin = (uint32_t)le_get(s.temp, 2);
 
         require(t, kelvin > 200 && kelvin < 500, "the composite temperature is %u K", kelvin);
+        keep_feature(q, FEAT_TEMP, 0, 0, 0);
         require_feature(q, finish(q, send_set_feature(q, FEAT_TEMP, kelvin - 50)),
                         "Temperature Threshold cannot be set");
         s = smart(q);
