@@ -944,8 +944,8 @@ bool reports_event(struct queue *q, uint16_t cid)
                 const struct cqe *e = of_command(s, cid) ? message_cqe(&s->m) : NULL;
 
                 if (e)
-                        return is_own_event(&(struct reply) { .status = cqe_status(e),
-                                                              .dw0 = le32_get(e->dw0) });
+                        return is_own_event(
+                            &(struct reply) { .status = cqe_status(e), .dw0 = le32_get(e->dw0) });
         }
         return false;
 }

@@ -76,8 +76,7 @@ static void goes_back(struct t *t, uint8_t fid, uint32_t flip)
 }
 
 CASE("base/feature/reset-arbitration", MUST, RULES(FEAT_RESET),
-     "Arbitration has its default value after a Controller Reset",
-     .after = restore_features)
+     "Arbitration has its default value after a Controller Reset", .after = restore_features)
 {
         goes_back(t, FEAT_ARBITRATION, 1);
 }
@@ -375,7 +374,9 @@ CASE("base/feature/power-state", MUST, RULES(FEAT_KEPT),
      "Get Features of Power Management returns the power state that was set",
      .after = restore_features)
 {
-        enum { TRIES = 3 }; /* it may change by itself (5.1.25.1.6), or by what others of the domain are told */
+        enum {
+                TRIES = 3
+        }; /* it may change by itself (5.1.25.1.6), or by what others of the domain are told */
         struct queue *q = admin_queue(t);
         uint32_t was = value_of(q, FEAT_POWER, CURRENT, 0), value = UINT32_MAX;
 

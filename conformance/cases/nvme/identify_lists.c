@@ -7,7 +7,9 @@
 #include "pdu/nvme/wire/identify.h"
 
 enum { NSIDS = IDENTIFY_LEN / 4, LOOKED_AT = 32, MANY = 64, NSID_LAST = 0xfffffffe };
-enum { SHALL = NVME_VERSION(2, 1, 0) }; /* lists of NSIDs that cannot be are refused: before, a should */
+enum {
+        SHALL = NVME_VERSION(2, 1, 0)
+}; /* lists of NSIDs that cannot be are refused: before, a should */
 
 static struct reply ask(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11)
 {
@@ -74,7 +76,8 @@ CASE("base/identify/list-complete", MUST, RULES(ID_NS_LIST),
                 data = identify(q, CNS_NS, nsid);
                 want(t, listed == !is_zero(data, IDENTIFY_LEN), "a list of the active namespaces",
                      "NSID %u %s, and its data is%s zeroes", nsid,
-                     listed ? "is listed" : "is missing", is_zero(data, IDENTIFY_LEN) ? "" : " not");
+                     listed ? "is listed" : "is missing",
+                     is_zero(data, IDENTIFY_LEN) ? "" : " not");
         }
 }
 
@@ -126,11 +129,11 @@ static uint16_t try_read(struct queue *q, uint32_t nsid, uint64_t lba, uint32_t 
 static bool is_of_state(uint16_t status)
 {
         enum { SANITIZE_FAILED = 0x1c };
-        static const uint16_t states[] = {
-                NVME_INTERNAL_ERROR, SANITIZE_FAILED,      NVME_SANITIZING,
-                NVME_INTERRUPTED,    NVME_MEDIA_NOT_READY, NVME_TRANSIENT_TRANSPORT,
-                NVME_NS_NOT_READY,   NVME_FORMATTING,      NVME_RESERVATION_CONFLICT
-        };
+        static const uint16_t states[] = { NVME_INTERNAL_ERROR,      SANITIZE_FAILED,
+                                           NVME_SANITIZING,          NVME_INTERRUPTED,
+                                           NVME_MEDIA_NOT_READY,     NVME_TRANSIENT_TRANSPORT,
+                                           NVME_NS_NOT_READY,        NVME_FORMATTING,
+                                           NVME_RESERVATION_CONFLICT };
 
         for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
                 if (states[i] == status)
