@@ -418,7 +418,8 @@ CASE("base/feature/host-behavior", MUST, RULES(FEAT_BEHAVIOR),
         uint8_t zeroes[BEHAVIOR] = { 0 }, acre[BEHAVIOR] = { [ACRE] = 1 };
 
         want_bytes(t, "Host Behavior Support of a new controller", behavior(q), zeroes, BEHAVIOR);
-        set_behavior(q, acre);
+        require_feature(q, finish(q, send_behavior(q, acre)),
+                        "Host Behavior Support cannot be set");
         want_eq(t, "ACRE", behavior(q)[ACRE], 1);
         set_behavior(q, zeroes);
         want_eq(t, "ACRE", behavior(q)[ACRE], 0);
