@@ -381,7 +381,6 @@ static void test_error_version(void **state)
 
         (void)state;
         make(&w, LOG_ERROR, true, 0);
-        put(&w, 0, 8, 1);
         put(&w, 63, 1, 0);
         w.p.vs = NVME_VERSION(2, 0, 0);
         page_judge(&w.p, &found);
