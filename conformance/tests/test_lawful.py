@@ -561,6 +561,31 @@ class HealthOfAllStill(HealthOfAll):
     vs = 0x20200
 
 
+class ListsBeyondOf21(Spoilt):
+    """An empty list after NSID FFFFFFFEh, which Base 2.0 only advises to refuse, and 2.1 wants to be refused."""
+    vs = 0x20100
+
+
+class HeldByOthers(Spoilt):
+    """Another host has a reservation: what a namespace's size is no Read tells."""
+    def serve(self, queue, sqe, data):
+        held = bool(queue.qid and sqe[0] == READ)
+        if held:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], CONFLICT)
+        return held
+
+
+class CountsByTheHour(Spoilt):
+    """SMART / Health, brought up to date now and then: how soon nobody says."""
+    def serve(self, queue, sqe, data):
+        asked = not queue.qid and sqe[0] == GET_LOG and sqe[40] == 2
+        if asked:
+            page = bytearray(512)
+            struct.pack_into("<Q24xQ", page, 32, 7, 70)
+            self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], bytes(page))
+        return asked
+
+
 # --- reservations ---------------------------------------------------------------------------------
 
 class Reserves(Spoilt):
@@ -1031,6 +1056,9 @@ PEERS = [
     (RunsHalves, {"base/fused/alone"}, "advice"),
     (RunsHalvesStill, {"base/fused/alone"}, "fail"),
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
+    (ListsBeyondOf21, {"base/identify/list-beyond"}, "fail"),
+    (HeldByOthers, {"base/identify/capacity"}, "skip"),
+    (CountsByTheHour, {"base/log/data-units"}, "skip"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
     (NotifiesLater, {"base/reservation/log-order", "base/reservation/log-reset"}, "pass"),
     (HasDomains, {"base/reservation/persistence-feature"}, "pass"),
@@ -1116,6 +1144,12 @@ def test_release_of_another_type_may_succeed_without_effect(target, verdict):
 @pytest.mark.parametrize("target", [HealthOfAll], indirect=True)
 def test_the_health_of_a_namespace_may_be_the_controllers(target):
     case = "base/log/smart-namespace"
+    assert judge(target, case) == {"lenient": {case}}
+
+
+@pytest.mark.parametrize("target", [Spoilt], indirect=True)
+def test_a_list_of_namespaces_beyond_all_may_be_empty(target):
+    case = "base/identify/list-beyond"
     assert judge(target, case) == {"lenient": {case}}
 
 

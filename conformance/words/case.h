@@ -364,6 +364,8 @@ struct reply expect_success(struct queue *q, uint16_t cid);
 void expect_error(struct queue *q, uint16_t cid, uint16_t status);
 /* ... with a status that is only advised: any other one, success too, is lenient. */
 void prefer_error(struct queue *q, uint16_t cid, uint16_t status);
+/* expect_error() of controllers of revision `since` or later, prefer_error() of older ones. */
+void expect_error_since(struct queue *q, uint32_t since, uint16_t cid, uint16_t status);
 /* Serves the command's R2Ts until its response. */
 struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */
@@ -460,6 +462,8 @@ enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
+/* ... that may be refused, being optional or of another command set than the namespace's: NULL. */
+const void *identify_optional(struct queue *q, uint8_t cns, uint32_t nsid);
 enum { CHANGED_NSIDS = 1024 };
 /* The Changed Attached Namespace List from its beginning, which clears the event of it. */
 const le32_t *take_changed(struct queue *q);
@@ -478,6 +482,11 @@ const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uin
 /* Of Get Features dword 0, its current value; Set Features is only sent. */
 uint32_t get_feature(struct queue *q, uint8_t fid);
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);
+/* What a case sets that others may see, or that outlives its controller: keep_feature() before, and the case has
+ * .after = restore_features, which sets it back however the case ends. cdw10: FID, and SV where only that sets it; cdw11:
+ * what selects the value; bytes of data. Nothing is kept where Get Features fails. */
+void keep_feature(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11, uint32_t bytes);
+void restore_features(struct t *t);
 /* slba: from the start of the case's own range. bytes: whole blocks, 0: one. */
 const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes);
 
@@ -525,6 +534,9 @@ bool r2t_within(struct queue *q, unsigned ms, struct r2t *r);
 /* No event is reported that can be disabled, and none from before waits: for what a target has to say at any
  * time (5.1.25.1.5) is no fault of it. */
 void disable_events(struct queue *q);
+/* Whether the response to this Asynchronous Event Request is there, and is of such an event. */
+bool reports_event(struct queue *q, uint16_t cid);
+#define NO_EVENTS "the controller, which has no I/O, does not support Asynchronous Event Request"
 /* For ms nothing comes but events that cannot be disabled, and (3.3.2.3) Command Sequence Error for the n
  * requests in `old`, which were sent before a reset and may have been late for it; up to Base 2.0 any error. */
 void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);

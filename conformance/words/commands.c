@@ -93,6 +93,14 @@ const void *identify(struct queue *q, uint8_t cns, uint32_t nsid)
             .data;
 }
 
+const void *identify_optional(struct queue *q, uint8_t cns, uint32_t nsid)
+{
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = cns,
+                                            .bytes = IDENTIFY_LEN));
+
+        return r.status == NVME_SUCCESS ? r.data : NULL;
+}
+
 const struct id_ctrl *identify_ctrl(struct queue *q)
 {
         return identify(q, CNS_CTRL, 0);
@@ -199,6 +207,45 @@ uint32_t get_feature(struct queue *q, uint8_t fid)
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11)
 {
         return send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = fid, .cdw11 = cdw11);
+}
+
+struct kept_feature {
+        struct kept_feature *next;
+        char subnqn[NQN_FIELD];
+        uint32_t cdw10, nsid, cdw11, bytes;
+        const uint8_t *data;
+};
+
+void keep_feature(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11, uint32_t bytes)
+{
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .nsid = nsid,
+                                            .cdw10 = cdw10 & 0xff, .cdw11 = cdw11, .bytes = bytes));
+        struct kept_feature *k;
+
+        if (q->over || r.status != NVME_SUCCESS)
+                return;
+        k = t_alloc(q->t, sizeof(*k));
+        *k = (struct kept_feature) { .next = world(q->t)->kept,
+                                     .cdw10 = cdw10,
+                                     .nsid = nsid,
+                                     .cdw11 = cdw11 | r.dw0,
+                                     .bytes = bytes,
+                                     .data = r.data };
+        memcpy(k->subnqn, q->subnqn, sizeof(k->subnqn));
+        world(q->t)->kept = k;
+}
+
+void restore_features(struct t *t)
+{
+        struct queue *q = NULL;
+
+        for (struct kept_feature *k = world(t) ? world(t)->kept : NULL; k; k = k->next) {
+                if (!q || strcmp(q->subnqn, k->subnqn) != 0)
+                        q = admin_queue(t, .subnqn = k->subnqn);
+                finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = k->nsid, .cdw10 = k->cdw10,
+                                   .cdw11 = k->cdw11, .bytes = k->bytes,
+                                   .data = k->bytes ? k->data : NULL));
+        }
 }
 
 void put_block(struct queue *q, uint64_t slba, const uint8_t *data)

@@ -603,6 +603,14 @@ void prefer_error(struct queue *q, uint16_t cid, uint16_t status)
                 lenient(q->t, status_name(status), "%s", status_name(r.status));
 }
 
+void expect_error_since(struct queue *q, uint32_t since, uint16_t cid, uint16_t status)
+{
+        if (caps(q->t)->vs >= since)
+                expect_error(q, cid, status);
+        else
+                prefer_error(q, cid, status);
+}
+
 struct r2t expect_r2t(struct queue *q, uint16_t cid)
 {
         struct seen *s = await(q, of_command, cid, t_deadline(q->t, REPLY_MS));
@@ -947,6 +955,18 @@ static bool is_own_event(const struct reply *r)
         return r->status == NVME_SUCCESS && type != AEN_SMART && type != AEN_NOTICE;
 }
 
+bool reports_event(struct queue *q, uint16_t cid)
+{
+        for (const struct seen *s = q->conn->inbox; s; s = s->next) {
+                const struct cqe *e = of_command(s, cid) ? message_cqe(&s->m) : NULL;
+
+                if (e)
+                        return is_own_event(
+                            &(struct reply) { .status = cqe_status(e), .dw0 = le32_get(e->dw0) });
+        }
+        return false;
+}
+
 /* How a request from before a reset may come back: late for it (3.3.2.3), or, up to Base 2.0 (5.2), aborted: that it
  * should not came with 2.0, that it shall not with 2.1. */
 static bool is_aborted(const struct queue *q, uint16_t status)
@@ -968,6 +988,7 @@ void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n)
 
                 if (c && c->sqe.opc == NVME_AER)
                         r = reply_of(q, c, s);
+                require(q->t, caps(q->t)->io || r.status != NVME_INVALID_OPCODE, NO_EVENTS);
                 for (unsigned i = 0; c && i < n; i++)
                         dropped |= old[i] == c->cid && is_aborted(q, r.status);
                 if (!dropped && !is_own_event(&r))

@@ -215,13 +215,14 @@ static void set_threshold(struct queue *q, uint32_t kelvins)
 
 CASE("base/event/temperature", MUST, RULES(AER_WARNING),
      "A temperature beyond its threshold is reported when its event is enabled, and not before",
-     .slow = true)
+     .slow = true, .after = restore_features)
 {
         struct queue *q = admin_queue(t);
         uint32_t kelvins = temperature(q);
         uint16_t aer;
 
         ask_for(q, 0);
+        keep_feature(q, FEAT_TEMP, 0, 0, 0);
         set_threshold(q, kelvins - 50);
         aer = send_aer(q);
         expect_silence(q, SILENCE_MS);
@@ -231,7 +232,7 @@ CASE("base/event/temperature", MUST, RULES(AER_WARNING),
 
 CASE("base/event/two-kinds", SHOULD, RULES(AER_KEPT),
      "Events of two types without an Asynchronous Event Request are reported to the next two",
-     .changes = true)
+     .changes = true, .after = restore_features)
 {
         static const uint32_t events[] = { AEN_SMART | AEN_INFO_TEMPERATURE << 8 | LOG_SMART << 16,
                                            NS_EVENT };
@@ -240,6 +241,7 @@ CASE("base/event/two-kinds", SHOULD, RULES(AER_KEPT),
 
         require(t, caps(t)->id.aerl > 0, "AERL is 0");
         ask_for(q, AEC_NS | AEC_TEMPERATURE);
+        keep_feature(q, FEAT_TEMP, 0, 0, 0);
         set_threshold(q, kelvins - 50);
         change(t, CHANGE_NAMESPACES);
         give_ms(t, QUIET_MS);
@@ -380,5 +382,7 @@ CASE("fab/discovery/genctr-step", MUST, RULES(DISC_GENCTR_STEP),
         step = change_log(q);
         for (int i = 1; i < TRIES && step > 1; i++) /* others change it, too */
                 step = change_log(q);
-        want_eq(t, "the increase of GENCTR", step, 1);
+        if (step > 1) /* in how many steps the change was made nobody says */
+                advise(t, "GENCTR increased by 1", "it increased by more");
+        want(t, step > 0, "GENCTR increased", "the same GENCTR with another number of entries");
 }

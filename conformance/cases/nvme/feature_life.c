@@ -64,6 +64,7 @@ static void goes_back_of(struct t *t, uint8_t fid, uint32_t which, uint32_t flip
         struct queue *q = admin_queue(t);
         uint32_t initial = default_of(q, fid, which);
 
+        keep_feature(q, fid, 0, which, 0);
         set(q, fid, which | (initial ^ flip));
         reset(q);
         want_eq(t, "the value after a Controller Reset", value_of(q, fid, CURRENT, which), initial);
@@ -75,32 +76,36 @@ static void goes_back(struct t *t, uint8_t fid, uint32_t flip)
 }
 
 CASE("base/feature/reset-arbitration", MUST, RULES(FEAT_RESET),
-     "Arbitration has its default value after a Controller Reset")
+     "Arbitration has its default value after a Controller Reset", .after = restore_features)
 {
         goes_back(t, FEAT_ARBITRATION, 1);
 }
 
 CASE("base/feature/reset-threshold", MUST, RULES(FEAT_RESET),
-     "Temperature Threshold has its default value after a Controller Reset")
+     "Temperature Threshold has its default value after a Controller Reset",
+     .after = restore_features)
 {
         goes_back(t, FEAT_TEMP, 1);
 }
 
 CASE("base/feature/reset-write-cache", MUST, RULES(FEAT_RESET),
-     "Volatile Write Cache has its default value after a Controller Reset")
+     "Volatile Write Cache has its default value after a Controller Reset",
+     .after = restore_features)
 {
         require(t, caps(t)->id.vwc & 1, "there is no volatile write cache");
         goes_back(t, FEAT_WRITE_CACHE, 1);
 }
 
 CASE("base/feature/reset-events", MUST, RULES(FEAT_RESET),
-     "Asynchronous Event Configuration has its default value after a Controller Reset")
+     "Asynchronous Event Configuration has its default value after a Controller Reset",
+     .after = restore_features)
 {
         goes_back(t, FEAT_AEC, 1); /* SMART: spare below its threshold */
 }
 
 CASE("base/feature/reset-under-threshold", MUST, RULES(FEAT_RESET),
-     "The under temperature threshold has its default value after a Controller Reset")
+     "The under temperature threshold has its default value after a Controller Reset",
+     .after = restore_features)
 {
         require(t, le16_get(caps(t)->id.wctemp), "WCTEMP is 0");
         goes_back_of(t, FEAT_TEMP, UNDER, 1);
@@ -109,12 +114,14 @@ CASE("base/feature/reset-under-threshold", MUST, RULES(FEAT_RESET),
 /* The power state that is returned is the current one (5.1.25.1.2), which may change by itself and by what other
  * controllers of the domain are told. */
 CASE("base/feature/reset-power", MUST, RULES(FEAT_RESET),
-     "The workload hint of Power Management has its default value after a Controller Reset")
+     "The workload hint of Power Management has its default value after a Controller Reset",
+     .after = restore_features)
 {
         enum { WORKLOAD = 7 << 5 };
         struct queue *q = admin_queue(t);
         uint32_t initial = default_of(q, FEAT_POWER, 0);
 
+        keep_feature(q, FEAT_POWER, 0, 0, 0);
         set(q, FEAT_POWER, (initial & 0xff) ^ 1 << 5);
         reset(q);
         want_eq(t, "the workload hint after a Controller Reset",
@@ -137,7 +144,7 @@ CASE("base/feature/saved", MUST, RULES(FEAT_SELECT),
 /* --- Temperature Threshold */
 
 CASE("base/feature/thresholds", MUST, RULES(FEAT_THRESHOLDS),
-     "Over and under temperature threshold are set and read separately")
+     "Over and under temperature threshold are set and read separately", .after = restore_features)
 {
         struct queue *q = admin_queue(t);
         uint32_t over = value_of(q, FEAT_TEMP, CURRENT, 0) & 0xffff, under;
@@ -145,6 +152,7 @@ CASE("base/feature/thresholds", MUST, RULES(FEAT_THRESHOLDS),
         require(t, le16_get(caps(t)->id.wctemp), "WCTEMP is 0");
         under = value_of(q, FEAT_TEMP, CURRENT, UNDER) & 0xffff;
         require(t, over > 1, "the over temperature threshold is %u", over);
+        keep_feature(q, FEAT_TEMP, 0, UNDER, 0);
         under = under == 1 ? 2 : 1; /* kelvin: reached by nothing */
         set(q, FEAT_TEMP, UNDER | under);
         want_eq(t, "the over temperature threshold", value_of(q, FEAT_TEMP, CURRENT, 0) & 0xffff,
@@ -221,7 +229,7 @@ CASE("base/feature/timestamp-origin", MUST, RULES(FEAT_TIMESTAMP_ORIGIN),
 CASE("base/feature/timestamp-runs", MUST, RULES(FEAT_TIMESTAMP_RUNS),
      "Timestamp counts the milliseconds since it was set", .slow = true, .unmoved = true)
 {
-        enum { WAIT = 1500, SLACK = 300 };
+        enum { WAIT = 3000, SLACK = 1200 }; /* its resolution nobody says */
         uint64_t before = now_ms(), elapsed, least;
         struct queue *q = stamped(t);
         uint64_t set_by = now_ms();
@@ -344,7 +352,8 @@ static void want_apart(struct queue *q, uint32_t nsid, uint32_t other)
 }
 
 CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
-     "Error Recovery is set for the namespace that is named, and for no other one", .alone = true)
+     "Error Recovery is set for the namespace that is named, and for no other one", .alone = true,
+     .after = restore_features)
 {
         struct queue *q = admin_queue(t);
         const uint8_t *list = identify(q, CNS_NS_LIST, 0);
@@ -353,6 +362,8 @@ CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
         require(t, other, "the subsystem has less than two namespaces");
         require_feature(q, get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid),
                         "Error Recovery is not supported");
+        keep_feature(q, FEAT_ERROR_RECOVERY, nsid, 0, 0);
+        keep_feature(q, FEAT_ERROR_RECOVERY, other, 0, 0);
         want_apart(q, nsid, other);
         want_apart(q, other, nsid);
 }
@@ -360,13 +371,21 @@ CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
 /* --- Power Management, Host Behavior Support */
 
 CASE("base/feature/power-state", MUST, RULES(FEAT_KEPT),
-     "Get Features of Power Management returns the power state that was set")
+     "Get Features of Power Management returns the power state that was set",
+     .after = restore_features)
 {
+        enum {
+                TRIES = 3
+        }; /* it may change by itself (5.1.25.1.6), or by what others of the domain are told */
         struct queue *q = admin_queue(t);
-        uint32_t was = value_of(q, FEAT_POWER, CURRENT, 0);
+        uint32_t was = value_of(q, FEAT_POWER, CURRENT, 0), value = UINT32_MAX;
 
-        set(q, FEAT_POWER, was & 31);
-        want_eq(t, "Power Management", value_of(q, FEAT_POWER, CURRENT, 0) & 0xff, was & 31);
+        keep_feature(q, FEAT_POWER, 0, 0, 0);
+        for (int i = 0; i < TRIES && value != (was & 31); i++) {
+                set(q, FEAT_POWER, was & 31);
+                value = value_of(q, FEAT_POWER, CURRENT, 0) & 0xff;
+        }
+        want_eq(t, "Power Management", value, was & 31);
 }
 
 enum { BEHAVIOR = 512 };
@@ -399,7 +418,8 @@ CASE("base/feature/host-behavior", MUST, RULES(FEAT_BEHAVIOR),
         uint8_t zeroes[BEHAVIOR] = { 0 }, acre[BEHAVIOR] = { [ACRE] = 1 };
 
         want_bytes(t, "Host Behavior Support of a new controller", behavior(q), zeroes, BEHAVIOR);
-        set_behavior(q, acre);
+        require_feature(q, finish(q, send_behavior(q, acre)),
+                        "Host Behavior Support cannot be set");
         want_eq(t, "ACRE", behavior(q)[ACRE], 1);
         set_behavior(q, zeroes);
         want_eq(t, "ACRE", behavior(q)[ACRE], 0);
@@ -426,7 +446,7 @@ CASE("base/feature/reset-host-behavior", MUST, RULES(FEAT_RESET),
 CASE("base/feature/timestamp-wraps", MUST, RULES(FEAT_TIMESTAMP_RUNS),
      "Timestamp goes on with 0 after 2^48 - 1", .slow = true, .unmoved = true)
 {
-        enum { BEFORE = 200, WAIT = 1000 };
+        enum { BEFORE = 200, WAIT = 2500 };
         struct queue *q = stamped(t);
         uint8_t data[STAMP] = { 0 };
         struct stamp s;
@@ -458,9 +478,7 @@ CASE("base/feature/never-saved", MUST, RULES(FEAT_UNSAVEABLE),
      "be "
      "changed")
 {
-        static const uint8_t fids[] = {
-                FEAT_HOST_BEHAVIOR, 0x17, 0x7d, 0x7e, 0x7f, 0x83, 0x84, 0x85
-        };
+        static const uint8_t fids[] = { FEAT_HOST_BEHAVIOR, 0x7d, 0x7e, 0x7f, 0x83, 0x84, 0x85 };
         struct queue *q = admin_queue(t);
 
         require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE,
@@ -473,8 +491,11 @@ CASE("base/feature/never-saved", MUST, RULES(FEAT_UNSAVEABLE),
 
                 if (r.status != NVME_SUCCESS)
                         continue;
-                want(t, !(r.dw0 & SAVEABLE), "bit 0 cleared", "capabilities %Xh of feature %02Xh",
-                     r.dw0, fids[i]);
+                if (fids[i] == 0x83 && caps(t)->vs < NVME_VERSION(2, 2, 0) && r.dw0 & SAVEABLE)
+                        lenient(t, "bit 0 cleared", "Reservation Persistence is saveable");
+                else
+                        want(t, !(r.dw0 & SAVEABLE), "bit 0 cleared",
+                             "capabilities %Xh of feature %02Xh", r.dw0, fids[i]);
                 want(t, !metadata || r.dw0 & CHANGEABLE, "bit 2 set",
                      "capabilities %Xh of feature %02Xh", r.dw0, fids[i]);
         }
@@ -498,9 +519,10 @@ static bool is_everywhere(struct queue *q, const uint8_t *list, uint32_t value)
 }
 
 CASE("base/feature/namespace-all", MUST, RULES(FEAT_NS_ALL),
-     "Error Recovery that is set for NSID FFFFFFFFh is that of each namespace", .alone = true)
+     "Error Recovery that is set for NSID FFFFFFFFh is that of each namespace", .alone = true,
+     .after = restore_features)
 {
-        enum { TRIES = 5, MDS = 1 << 10 };
+        enum { TRIES = 5, MDS = 1 << 10, MOST = 64 };
         struct queue *q = admin_queue(t);
         const uint8_t *list = identify(q, CNS_NS_LIST, 0);
         uint32_t nsid = (uint32_t)le_get(list, 4), was;
@@ -510,22 +532,27 @@ CASE("base/feature/namespace-all", MUST, RULES(FEAT_NS_ALL),
         require(t, !(le32_get(caps(t)->id.ctratt) & MDS), "the subsystem has several domains");
         require_feature(q, get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid),
                         "Error Recovery is not supported");
+        require(t, !le_get(list + MOST * 4, 4), "more than %d namespaces would have to be restored",
+                MOST);
+        for (unsigned i = 0; i < MOST && le_get(list + i * 4, 4); i++)
+                keep_feature(q, FEAT_ERROR_RECOVERY, (uint32_t)le_get(list + i * 4, 4), 0, 0);
         was = get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid).dw0;
         for (int i = 0; i < TRIES && !good; i++)
                 good = is_everywhere(q, list, was ^ 1);
-        is_everywhere(q, list, was);
         want(t, good, "one Error Recovery of all namespaces", "they differ, %d times", TRIES);
 }
 
 CASE(
     "base/feature/thermal", MUST, RULES(FEAT_THERMAL),
-    "Thermal management temperatures are kept, and refused where the first is not below the second")
+    "Thermal management temperatures are kept, and refused where the first is not below the second",
+    .after = restore_features)
 {
         struct queue *q = admin_queue(t);
         uint32_t least = le16_get(caps(t)->id.mntmt), most = le16_get(caps(t)->id.mxtmt);
 
         require(t, le16_get(caps(t)->id.hctma) & 1, "HCTMA announces no thermal management");
         require(t, least > 0 && least < most, "MNTMT and MXTMT leave no room");
+        keep_feature(q, FEAT_THERMAL_MANAGEMENT, 0, 0, 0);
         set(q, FEAT_THERMAL_MANAGEMENT, least << 16 | most);
         want_eq(t, "the temperatures", value_of(q, FEAT_THERMAL_MANAGEMENT, CURRENT, 0),
                 least << 16 | most);
@@ -570,7 +597,7 @@ static struct queue *keeper(struct t *t, uint8_t fid, uint32_t bytes)
 
 CASE("base/feature/label", MUST, RULES(FEAT_LABEL_KEPT, FAB_NSID),
      "Namespace Admin Label is zeroes by default, refused unless saved, and kept over a reset",
-     .alone = true)
+     .alone = true, .after = restore_features)
 {
         enum { BYTES = 256, BEYOND_NN = 0x7fffffff };
         const uint32_t save = 1u << 31;
@@ -582,6 +609,7 @@ CASE("base/feature/label", MUST, RULES(FEAT_LABEL_KEPT, FAB_NSID),
         require(t, nsid, "the subsystem has no namespace");
         was = get_data(q, FEAT_LABEL, CURRENT, nsid, BYTES);
         require_feature(q, was, "there is no Namespace Admin Label");
+        keep_feature(q, FEAT_LABEL | save, nsid, 0, BYTES);
         want_bytes(t, "the default label", get_data(q, FEAT_LABEL, DEFAULT, nsid, BYTES).data,
                    zeroes, BYTES);
         want_eq(t, "bit 0 of the capabilities",
@@ -597,7 +625,6 @@ CASE("base/feature/label", MUST, RULES(FEAT_LABEL_KEPT, FAB_NSID),
                    get_data(q, FEAT_LABEL, CURRENT, nsid, BYTES).data, label, BYTES);
         want_bytes(t, "the saved label after a Controller Reset",
                    get_data(q, FEAT_LABEL, SAVED, nsid, BYTES).data, label, BYTES);
-        set_data(q, FEAT_LABEL, save, nsid, was.data, BYTES);
         require(t, le32_get(identify_ctrl(q)->nn) < BEYOND_NN, "no NSID is invalid");
         about(t, FAB_NSID);
         want_eq(t, "the status of an NSID above NN",
@@ -606,7 +633,7 @@ CASE("base/feature/label", MUST, RULES(FEAT_LABEL_KEPT, FAB_NSID),
 
 CASE("base/feature/agents", MUST, RULES(FEAT_AGENTS),
      "The addresses of management controller and host agent are those that were set, each its own",
-     .alone = true)
+     .alone = true, .after = restore_features)
 {
         enum { BYTES = 512 };
         struct queue *q = keeper(t, FEAT_AGENT, BYTES);
@@ -614,6 +641,8 @@ CASE("base/feature/agents", MUST, RULES(FEAT_AGENTS),
 
         require_feature(q, get_data(q, FEAT_HOST_AGENT, CURRENT, 0, BYTES),
                         "feature 79h is not supported");
+        keep_feature(q, FEAT_AGENT, 0, 0, BYTES);
+        keep_feature(q, FEAT_HOST_AGENT, 0, 0, BYTES);
         want_eq(t, "the status of Set Features of 78h",
                 set_data(q, FEAT_AGENT, 0, 0, first, BYTES).status, NVME_SUCCESS);
         want_eq(t, "the status of Set Features of 79h",
@@ -625,25 +654,28 @@ CASE("base/feature/agents", MUST, RULES(FEAT_AGENTS),
 }
 
 CASE("base/feature/progress", MUST, RULES(FEAT_PROGRESS_KEPT),
-     "Software Progress Marker is kept over a Controller Reset", .alone = true)
+     "Software Progress Marker is kept over a Controller Reset", .alone = true,
+     .after = restore_features)
 {
         enum { COUNT = 5 };
         struct queue *q = keeper(t, FEAT_PROGRESS, 0);
 
+        keep_feature(q, FEAT_PROGRESS, 0, 0, 0);
         set(q, FEAT_PROGRESS, COUNT);
         reset(q);
         want_eq(t, "the count after a Controller Reset",
                 value_of(q, FEAT_PROGRESS, CURRENT, 0) & 0xff, COUNT);
-        set(q, FEAT_PROGRESS, 0);
 }
 
 CASE("base/feature/copy-formats", MUST, RULES(FEAT_CDFE),
      "Bits 1:0 of CDFE are ignored by Set Features and returned as 0")
 {
-        enum { CDFE = 4, ALWAYS = 3 };
+        enum { CDFE = 4, ALWAYS = 3, FORMATS = 7 << 2 /* of CDFS: that are to be enabled */ };
         struct queue *q = admin_queue(t);
         uint8_t data[BEHAVIOR] = { [CDFE] = ALWAYS };
 
+        require(t, caps(t)->vs >= NVME_VERSION(2, 1, 0) || le16_get(caps(t)->id.cdfs) & FORMATS,
+                "CDFE was added in NVMe 2.1");
         behavior(q);
         require(t, le16_get(caps(t)->id.oncs) & ONCS_COPY, "Copy is not supported (ONCS)");
         set_behavior(q, data);

@@ -285,7 +285,7 @@ static const struct completion completions[] = {
         CQE(KA_ROUND, done_get_kato, dw0, ADD, 1),
         LOG(LOG_SUPPORTED_FIELDS, LOG_SUPPORTED, 4 * LOG_SMART, 1, PUT, 0),
         LOG(LOG_SERVED, LOG_SUPPORTED, 4 * 0x06, 1, PUT, 1),
-        LOG(LOG_ERROR_FIELDS, LOG_ERROR, offsetof(struct log_error, lpver), 1, FLIP, 2),
+        LOG(LOG_ERROR_FIELDS, LOG_ERROR, offsetof(struct log_error, vsia), 1, PUT, 1),
         LOG(LOG_SMART_FIELDS, LOG_SMART, offsetof(struct log_smart, spare), 1, PUT, 101),
         LOG(LOG_FIRMWARE_FIELDS, LOG_FW_SLOT, offsetof(struct log_fw_slot, frs[6]), 1, PUT, 'x'),
         LOG(LOG_LIST_FIELDS, LOG_CHANGED_NS, 4, 4, PUT, UINT32_MAX),

@@ -165,6 +165,12 @@ static bool is_nvm_common(const struct id_nvm_ns *x)
                !U(x->npdal) && !U(x->lbapss);
 }
 
+/* Of two optional fields that mean the same one may be left out. */
+static bool is_told_alike(uint64_t a, uint64_t b)
+{
+        return !a || !b || a == b;
+}
+
 /* Descriptors beyond ND. */
 static bool is_unused(const struct id_granularity *g)
 {

@@ -280,7 +280,9 @@ static const struct field lbaf_fields[] = {
 
 unsigned id_ns_format(const struct id_ns *n)
 {
-        return (n->flbas & 0xfu) | (n->flbas >> 5 & 3u) << 4;
+        bool many = n->nlbaf + n->nulbaf >= 16; /* else bits 6:5 are ignored (N1.0 figure 97) */
+
+        return (n->flbas & 0xfu) | (many ? (n->flbas >> 5 & 3u) << 4 : 0);
 }
 
 void describe_id_ns(const struct describe *d, const struct id_ns *n)

@@ -11,7 +11,7 @@ void describe_id_ns(const struct describe *d, const struct id_ns *n);
 /* Identify data of `cns`; false: not known, or len is too short for it: nothing said. */
 bool describe_identify(const struct describe *d, uint8_t cns, const void *data, size_t len);
 
-/* Which LBA format is in use: bits 3:0 and 6:5 of FLBAS. */
+/* Which LBA format is in use: bits 3:0 of FLBAS, and 6:5 where there are more than 16. */
 unsigned id_ns_format(const struct id_ns *n);
 /* Bytes of a block of the format in use; 0 if the structure names none from 512 to 1 MiB. */
 uint32_t id_ns_block_size(const struct id_ns *n);

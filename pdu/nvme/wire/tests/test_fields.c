@@ -37,6 +37,7 @@ static void make(struct world *w, uint8_t cntrltype)
                                  .granularity = &w->granularity };
         w->ctrl.ver = le32(w->f.vs);
         w->ctrl.oaes = le32(io ? 0 : OAES_DISCOVERY);
+        w->ctrl.kas = le16(io ? 0 : 10);
         if (!io)
                 return;
         w->ctrl.acl = w->ctrl.aerl = 3;
@@ -170,7 +171,7 @@ static const struct change changes[] = {
         { "B2.2/5.1.13.2.8/h", { I(fpi), 1 }, false },
         { "B2.2/5.1.13.2.8/h", { I(fpi), 0xff }, false },
         { "B2.2/5.1.13.2.8/n", { I(kpios), 1 }, false },
-        { "N1.2/4.1.5.1/o", { I(endgid), 1 }, false },
+        { "N1.2/4.1.5.1/o", { I(anagrpid), 1 }, false },
         { "N1.2/2.1.1/e", { N(nsze), 1 }, false },
         { "N1.2/5.5/a", { N(nulbaf), 64 }, false },
         { "N1.2/4.1.5.1/v", { N(nows), 1 }, false },
@@ -325,6 +326,37 @@ static void test_broken(void **state)
                                  field_duty(i)->says);
 }
 
+/* Base 2.2 figure 320 and NVM Command Set 1.2 4.1.5.1: what both structures have is optional in each. */
+static void test_optional(void **state)
+{
+        static struct world w;
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&w, CNTRLTYPE_IO);
+        w.ns.nmic = 1;
+        w.nsi.endgid = le16(1);
+        fields_judge(&w.f, FIELDS_NS_INDEPENDENT, &found);
+        assert_false(rule_in(&found, ID_NS_INDEPENDENT));
+        w.ns.endgid = le16(2);
+        fields_judge(&w.f, FIELDS_NS_INDEPENDENT, &found);
+        assert_true(rule_in(&found, ID_NS_INDEPENDENT));
+}
+
+/* Base 2.2 3.1.3.3: without persistent connections there is neither Keep Alive nor a notice. */
+static void test_no_notices(void **state)
+{
+        static struct world w;
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&w, CNTRLTYPE_DISCOVERY);
+        w.ctrl.oaes = le32(0);
+        w.ctrl.kas = le16(0);
+        fields_judge(&w.f, FIELDS_CTRL, &found);
+        assert_false(rule_in(&found, ID_DISCOVERY));
+}
+
 static void test_bound(void **state)
 {
         static struct world w;
@@ -353,8 +385,8 @@ static void test_bound(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_right),
-                cmocka_unit_test(test_broken),
+                cmocka_unit_test(test_right),    cmocka_unit_test(test_broken),
+                cmocka_unit_test(test_optional), cmocka_unit_test(test_no_notices),
                 cmocka_unit_test(test_bound),
         };
 

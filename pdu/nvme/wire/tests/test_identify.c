@@ -65,7 +65,9 @@ static void test_namespace(void **state)
         assert_has(text,
                    "  in_use       : 1\n  ms           : 0\n  lbads        : 12 (4096 bytes)\n");
         assert_int_equal(id_ns_block_size(&n), 4096);
-        n.flbas = 0x20; /* format 16 */
+        n.flbas = 0x20; /* format 16, where there are so many */
+        assert_int_equal(id_ns_block_size(&n), 512);
+        n.nlbaf = 16;
         assert_int_equal(id_ns_block_size(&n), 0);
         n.lbaf[16].lbads = 9;
         assert_int_equal(id_ns_block_size(&n), 512);

@@ -373,14 +373,29 @@ static void test_effects_supported(void **state)
         assert_true(rule_in(&found, LOG_SUPPORTED_FIELDS));
 }
 
+/* Base 2.0 figure 206 has byte 63 of an entry reserved; 2.2 has LPVER there. */
+static void test_error_version(void **state)
+{
+        static struct world w;
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&w, LOG_ERROR, true, 0);
+        put(&w, 63, 1, 0);
+        w.p.vs = NVME_VERSION(2, 0, 0);
+        page_judge(&w.p, &found);
+        assert_false(rule_in(&found, LOG_ERROR_FIELDS));
+        w.p.vs = NVME_VERSION(2, 2, 0);
+        page_judge(&w.p, &found);
+        assert_true(rule_in(&found, LOG_ERROR_FIELDS));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_right),
-                cmocka_unit_test(test_broken),
-                cmocka_unit_test(test_bound),
-                cmocka_unit_test(test_scope),
-                cmocka_unit_test(test_effects_supported),
+                cmocka_unit_test(test_right),         cmocka_unit_test(test_broken),
+                cmocka_unit_test(test_error_version), cmocka_unit_test(test_bound),
+                cmocka_unit_test(test_scope),         cmocka_unit_test(test_effects_supported),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
