@@ -299,12 +299,22 @@ static bool for_other_controllers(const struct caps *c, const struct test_case *
                (strncmp(test->id, "base/", 5) == 0 || strncmp(test->id, "nvm/", 4) == 0);
 }
 
+/* Without persistent connections a discovery controller has neither Keep Alive nor features nor events (3.1.3.4). */
+static bool for_persistent_ones(const struct caps *c, const struct test_case *test)
+{
+        return c->id.cntrltype == CNTRLTYPE_DISCOVERY && !c->persistent && !test->needs &&
+               (strncmp(test->id, "fab/keep-alive/", 15) == 0 ||
+                strncmp(test->id, "fab/reset/", 10) == 0);
+}
+
 static const char *why_not(const struct suite *s, const struct test_case *test, bool range)
 {
         const struct peer *p = s->peer;
 
         if (for_other_controllers(&p->caps, test))
                 return "this case is about I/O controllers, and CNTRLTYPE is another";
+        if (for_persistent_ones(&p->caps, test))
+                return "the discovery controller does not support persistent connections";
         if ((test->needs & DISCOVERY) && !p->caps.discovery)
                 return "no discovery service at this address";
         if (test->changes && !p->changer.make)

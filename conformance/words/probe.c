@@ -141,12 +141,14 @@ static unsigned before_protection(const struct id_ns *n, unsigned ms)
         return n->dps & FIRST ? 0 : ms - PI_LEN;
 }
 
+/* One that is write protected is none to write to (8.1.16). */
 static bool use_namespace(struct t *t, const struct id_ns *n, uint32_t nsid)
 {
+        enum { PROTECTED = 1 };
         unsigned format = id_ns_format(n), shift = n->lbaf[format].lbads, ms = id_ns_metadata(n);
 
         if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES ||
-            !can_transfer(t, n, ms))
+            !can_transfer(t, n, ms) || (peer(t)->may_write && n->nsattr & PROTECTED))
                 return false;
         found(t)->nsid = nsid;
         found(t)->pi = n->dps & 7;

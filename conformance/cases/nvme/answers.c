@@ -7,7 +7,7 @@
 
 enum { LIST = 1024 };
 
-/* The lowest NSID that is not in the list of active ones; 0: all are. */
+/* The lowest NSID that is not in the list of active ones; 0: all are, or more than a list has room for. */
 static uint32_t inactive(struct queue *q)
 {
         const le32_t *list = identify(q, CNS_NS_LIST, 0);
@@ -15,7 +15,7 @@ static uint32_t inactive(struct queue *q)
 
         for (unsigned i = 0; i < LIST && le32_get(list[i]) == nsid; i++)
                 nsid++;
-        return nsid <= le32_get(caps(q->t)->id.nn) ? nsid : 0;
+        return nsid <= LIST && nsid <= le32_get(caps(q->t)->id.nn) ? nsid : 0;
 }
 
 /* Read on this connection, so that whoever judges a capture of it knows as much. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "conformance/words/case.h"
+#include "pdu/nvme/wire/identify.h"
 
 enum { CONTROLLERS = 6, NSIDS = IDENTIFY_LEN / 4, LOOKED_AT = 8 };
 
@@ -23,7 +24,7 @@ CASE("fab/association/namespaces", SHOULD, RULES(ASSOC_ALIKE),
 static uint16_t status_of_read(struct queue *q, uint32_t nsid)
 {
         const struct id_ns *ns = identify(q->admin, CNS_NS, nsid);
-        const struct lbaf *f = &ns->lbaf[ns->flbas & 15];
+        const struct lbaf *f = &ns->lbaf[id_ns_format(ns)];
 
         return finish(q, send_cmd(q, .opc = NVME_READ, .nsid = nsid, .as_is = true,
                                   .bytes = (1u << f->lbads) + le16_get(f->ms)))

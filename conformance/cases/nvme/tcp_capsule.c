@@ -57,6 +57,7 @@ CASE("tcp/capsule/io-in-capsule", MUST, RULES(ID_IOCCSZ),
         struct queue *q = io_queue(t);
 
         require(t, bytes > 0, "I/O capsules hold %u bytes of data", caps(t)->in_capsule);
+        require(t, bytes <= own_bytes(t), "I/O capsules hold %u bytes of data", bytes);
         require(t, !caps(t)->mdts || bytes <= caps(t)->mdts, "I/O capsules hold more than MDTS");
         expect_success(q, send_write(q, .bytes = bytes, .in_capsule = true));
         want_data(t, "what was written", read_blocks(q, 0, bytes), pattern(t, bytes), bytes);
@@ -69,6 +70,8 @@ CASE("tcp/capsule/io-in-capsule-beyond", MUST, RULES(TCP_ICD_LIMIT),
         struct queue *q = io_queue(t);
         uint32_t bytes = (caps(t)->in_capsule / block + 1) * block;
 
+        require(t, bytes <= own_bytes(t), "I/O capsules hold %u bytes of data",
+                caps(t)->in_capsule);
         expect_refusal(q, send_write(q, .bytes = bytes, .in_capsule = true));
 }
 
