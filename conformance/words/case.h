@@ -235,6 +235,8 @@ struct cmd {
         int64_t sgl_len;           /* what the SGL says; -1: bytes */
         const struct by_hand *sgl; /* RDMA, see case_rdma.h: in place of all that; NULL: no */
         bool as_is; /* caps.made: no PRACT is set, and Compare brings its metadata itself */
+        bool
+            any_size; /* it is about MDTS; else a case with more data than that allows is skipped */
 };
 #define CMD_DEFAULTS .flags = SQE_PSDT_SGL, .cid = -1, .sgl_len = -1
 /* A command; returns its CID. */
@@ -250,6 +252,7 @@ struct blocks {         /* Read, Write, ... of the range that is this case's own
         bool in_capsule;
         int64_t sgl_len;
         const struct by_hand *sgl;
+        bool any_size; /* as that of struct cmd */
 };
 #define BLOCKS_DEFAULTS .sgl_len = -1
 #define send_write(q, ...)                                                                         \

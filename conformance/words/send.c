@@ -107,9 +107,22 @@ static void protect(struct queue *q, struct cmd *c)
                 add_metadata(q, c);
 }
 
+/* More data than MDTS allows is refused, whatever else is right or wrong about the command (5.1.13.2.1). */
+static void require_mdts(const struct queue *q, const struct cmd *c)
+{
+        enum { TO_OR_FROM_HOST = 3 }; /* of an opcode */
+        uint32_t mdts = caps(q->t)->mdts;
+        bool limited = c->opc != NVME_FABRICS && c->opc & TO_OR_FROM_HOST &&
+                       strcmp(q->subnqn, peer(q->t)->subnqn) == 0;
+
+        require(q->t, !limited || c->any_size || mdts == 0 || c->bytes <= mdts,
+                "MDTS allows %u bytes, and this case needs %u", mdts, c->bytes);
+}
+
 uint16_t queue_cmd(struct queue *q, struct cmd c)
 {
         protect(q, &c);
+        require_mdts(q, &c);
 
         union sqe s = {
                 .opc = c.opc,
@@ -197,6 +210,7 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
                                 .sgl_len = b.sgl_len,
                                 .sgl = b.sgl,
                                 .as_is = b.sgl != NULL && opc == NVME_COMPARE,
+                                .any_size = b.any_size,
                             });
 }
 

@@ -659,7 +659,7 @@ CASE("base/identify/mdts-metadata", MUST, RULES(ID_MDTS),
                 "the metadata is longer than the blocks");
         expect_error(q,
                      send_cmd(q, .opc = NVME_READ, .nsid = s.nsid, .cdw12 = blocks - 1,
-                              .bytes = blocks * (s.block + s.ms), .as_is = true),
+                              .bytes = blocks * (s.block + s.ms), .as_is = true, .any_size = true),
                      NVME_INVALID_FIELD);
         expect_works(q);
 }
