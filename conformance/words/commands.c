@@ -98,6 +98,14 @@ const struct id_ctrl *identify_ctrl(struct queue *q)
         return identify(q, CNS_CTRL, 0);
 }
 
+const struct id_ns *find_ns(struct queue *q, uint32_t nsid)
+{
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = CNS_NS,
+                                            .bytes = IDENTIFY_LEN));
+
+        return r.status == NVME_SUCCESS ? (const struct id_ns *)r.data : NULL;
+}
+
 void require_inactive(struct queue *q, unsigned rule, uint32_t absent)
 {
         uint32_t nn = le32_get(identify_ctrl(q)->nn), last = absent - 1;
@@ -201,6 +209,62 @@ uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11)
         return send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = fid, .cdw11 = cdw11);
 }
 
+static void note_deed(struct queue *admin, struct deed d)
+{
+        struct world *w = world(admin->t);
+        char *subnqn = t_alloc(admin->t, NQN_FIELD);
+
+        memcpy(subnqn, admin->subnqn, NQN_FIELD - 1);
+        d.subnqn = subnqn;
+        if (w->n_deeds < DEEDS)
+                w->deeds[w->n_deeds++] = d;
+}
+
+struct reply note_feature(struct queue *admin, uint8_t fid, uint32_t nsid)
+{
+        struct reply r =
+            finish(admin, send_cmd(admin, .opc = NVME_GET_FEATURES, .nsid = nsid, .cdw10 = fid));
+
+        if (r.status == NVME_SUCCESS)
+                note_deed(admin, (struct deed) { .fid = fid, .nsid = nsid, .value = r.dw0 });
+        return r;
+}
+
+void note_made(struct queue *admin, uint32_t nsid)
+{
+        note_deed(admin, (struct deed) { .nsid = nsid });
+}
+
+void forget_made(struct t *t, uint32_t nsid)
+{
+        struct world *w = world(t);
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < w->n_deeds; i++)
+                if (w->deeds[i].fid || (nsid != NSID_ALL && w->deeds[i].nsid != nsid))
+                        w->deeds[n++] = w->deeds[i];
+        w->n_deeds = n;
+}
+
+void undo(struct t *t)
+{
+        enum { DELETE = 1 };
+        const struct world *w = world(t);
+
+        for (unsigned i = w ? w->n_deeds : 0; i-- > 0;) {
+                const struct deed *d = &w->deeds[i];
+                struct queue *q = admin_queue(t, .subnqn = d->subnqn);
+
+                if (d->fid)
+                        finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = d->nsid,
+                                           .cdw10 = d->fid, .cdw11 = d->value));
+                else
+                        finish_slow(q, send_cmd(q, .opc = NVME_NS_MANAGEMENT, .cdw10 = DELETE,
+                                                .nsid = d->nsid));
+                hang_up(q);
+        }
+}
+
 void put_block(struct queue *q, uint64_t slba, const uint8_t *data)
 {
         uint32_t block = caps(q->t)->block;
@@ -219,6 +283,25 @@ const uint8_t *write_six(struct queue *q)
         for (uint32_t i = 0; i < SIX; i++)
                 put_block(q, i, data + i * block);
         return data;
+}
+
+void require_carried(struct t *t, uint32_t blocks)
+{
+        require(t, !caps(t)->mdts || caps(t)->mdts / blocks >= caps(t)->block,
+                "MDTS is less than %u blocks", blocks);
+}
+
+bool are_filled(const struct t *t, const void *blocks, uint32_t bytes, uint8_t value)
+{
+        uint32_t block = caps(t)->block, plain = caps(t)->plain < block ? caps(t)->plain : block;
+
+        for (uint32_t at = 0; at < bytes; at += block) {
+                const uint8_t *p = (const uint8_t *)blocks + at;
+
+                if (p[0] != value || memcmp(p, p + 1, plain - 1) != 0)
+                        return false;
+        }
+        return true;
 }
 
 void want_block(struct queue *q, uint64_t slba, const uint8_t *data)
@@ -240,15 +323,24 @@ void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *da
 
 /* --- namespaces with metadata ----------------------------------------------------------------- */
 
-/* One that has room for the case's range; protection information of 8 bytes, as others are longer than
- * metadata that is 8 bytes, or are for hosts that enable them. */
+/* One that has room for the case's range, and three of whose blocks fit in MDTS; protection information of 8 bytes, the
+ * last ones, as others are longer than metadata that is 8 bytes, or are for hosts that enable them. */
 static bool is_space(struct queue *q, uint32_t nsid, struct space *s)
 {
-        enum { EXTENDED = 1 << 4, ELBAS = 1 << 15 };
-        const struct id_ns *n = identify(q->admin, CNS_NS, nsid);
-        unsigned shift = n->lbaf[id_ns_format(n)].lbads, ms = id_ns_metadata(n), pi = n->dps & 7;
-        bool longer = pi && ms > PI_LEN && le32_get(caps(q->t)->id.ctratt) & ELBAS;
+        enum { EXTENDED = 1 << 4, ELBAS = 1 << 15, FIRST = 1 << 3, ROW = 3 };
+        uint32_t mdts = caps(q->t)->mdts;
+        const struct id_ns *n = find_ns(q->admin, nsid);
+        unsigned shift, ms, pi;
+        bool longer;
 
+        if (!n || n->nsattr & 1)
+                return false;
+        shift = n->lbaf[id_ns_format(n)].lbads;
+        ms = id_ns_metadata(n);
+        pi = n->dps & 7;
+        longer = pi && ms > PI_LEN && (le32_get(caps(q->t)->id.ctratt) & ELBAS || n->dps & FIRST);
+        if (mdts && shift <= 12 && mdts / ROW < (1u << shift) + ms)
+                return false;
         if (shift < LBADS_MIN || shift > 12 || !ms || !(n->flbas & EXTENDED) || longer ||
             le64_get(n->nsze) < own_lba(q->t) + world(q->t)->blocks)
                 return false;

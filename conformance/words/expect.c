@@ -480,6 +480,24 @@ static bool is_mandatory(const struct queue *q, const union sqe *s)
                (io && memchr(admin, s->opc, sizeof(admin)));
 }
 
+/* How the state of a namespace, or what another host does to it, ends commands that are right. A case that makes such a
+ * state itself runs alone. */
+static bool is_state(const struct queue *q, uint16_t status)
+{
+        static const uint16_t statuses[] = { NVME_SANITIZING,       NVME_CAPACITY_EXCEEDED,
+                                             NVME_NS_NOT_READY,     NVME_RESERVATION_CONFLICT,
+                                             NVME_FORMATTING,       NVME_ANA_LOSS,
+                                             NVME_ANA_INACCESSIBLE, NVME_ANA_TRANSITION };
+        size_t n = sizeof(statuses) / sizeof(statuses[0]),
+               ana = caps(q->t)->id.cmic & CMIC_ANA ? 0 : 3;
+        const struct test_case *test = q->t->test;
+
+        for (size_t i = 0; i < n - ana; i++)
+                if (statuses[i] == status)
+                        return !q->conn->admin && !test->alone && !test->changes;
+        return false;
+}
+
 static void check_status(struct queue *q, struct reply r, uint16_t status)
 {
         char expected[120], seen[120];
@@ -487,6 +505,8 @@ static void check_status(struct queue *q, struct reply r, uint16_t status)
 
         if (r.status == status)
                 return;
+        require(q->t, status != NVME_SUCCESS || !is_state(q, r.status),
+                "the state of the namespace does not let it: %s", status_name(r.status));
         text_add(&e, "%s: ", sqe_name(&command_of(q, r.cid)->sqe, q->conn->admin));
         add_status(&e, q, r.cid, status);
         add_status(&s, q, r.cid, r.status);
@@ -545,6 +565,29 @@ void require_feature(struct queue *q, struct reply r, const char *why, ...)
 struct reply succeed(struct queue *q, uint16_t cid)
 {
         struct reply r = finish(q, cid);
+
+        if (!q->over)
+                check_status(q, r, NVME_SUCCESS);
+        return r;
+}
+
+struct reply finish_slow(struct queue *q, uint16_t cid)
+{
+        enum { SLOW_MS = 60000 };
+        uint64_t left = t_lend(q->t, SLOW_MS);
+        unsigned usual = q->patience;
+        struct reply r;
+
+        q->patience = 2 * SLOW_MS; /* the case is over before that */
+        r = finish(q, cid);
+        q->patience = usual;
+        t_repay(q->t, left);
+        return r;
+}
+
+struct reply succeed_slow(struct queue *q, uint16_t cid)
+{
+        struct reply r = finish_slow(q, cid);
 
         if (!q->over)
                 check_status(q, r, NVME_SUCCESS);

@@ -70,6 +70,14 @@ struct peer {                /* suite.peer: the target or host under test */
         char found[NQN_FIELD];                                        /* subnqn, from discovery */
 };
 
+enum { DEEDS = 24 };
+
+struct deed { /* of the case, to be undone after it: see undo() */
+        const char *subnqn;
+        uint32_t nsid, value;
+        uint8_t fid; /* 0: the namespace was made */
+};
+
 struct world { /* t.world */
         struct queue *queues;
         const struct queue *provoked; /* where something was done last that could hurt */
@@ -78,7 +86,10 @@ struct world { /* t.world */
         uint8_t hostid[16];
         uint64_t slba, blocks; /* the range that it may write */
         uint64_t stamp;        /* of the blocks of the pattern */
-        bool reserves;         /* it has used reservations: see unreserve() */
+        struct deed deeds[DEEDS];
+        unsigned n_deeds;
+        unsigned rescap; /* of the namespace; 0: not asked yet */
+        bool reserves;   /* it has used reservations: see unreserve() */
         uint8_t *pattern;
         uint32_t pattern_len;
 };
