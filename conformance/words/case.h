@@ -74,6 +74,7 @@ struct caps {
         uint8_t pi;  /* type of protection information; 0: none */
         uint16_t ms; /* bytes of metadata */
         uint64_t blocks;
+        bool read_only; /* it is write protected (NSATTR) */
         uint8_t cpda;
         bool hdgst, ddgst;      /* granted when asked for */
         bool sqfc_off;          /* SQ flow control can be disabled */
@@ -373,6 +374,10 @@ void expect_error_since(struct queue *q, uint32_t since, uint16_t cid, uint16_t 
 struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */
 struct reply succeed(struct queue *q, uint16_t cid);
+/* The same, of a command for whose time there is no limit: a case that waits longer than a minute for it is an error of
+ * its own, which says nothing about the target. */
+struct reply finish_slow(struct queue *q, uint16_t cid);
+struct reply succeed_slow(struct queue *q, uint16_t cid);
 /* succeed(), of a command whose SGL is longer than its data. Skips the case where the controller does not
  * support that (SGLS bit 18, LLDTS) and ends the command with Data SGL Length Invalid (4.3.2). */
 struct reply succeed_long(struct queue *q, uint16_t cid);
@@ -485,11 +490,16 @@ const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uin
 /* Of Get Features dword 0, its current value; Set Features is only sent. */
 uint32_t get_feature(struct queue *q, uint8_t fid);
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);
-/* What a case sets that others may see, or that outlives its controller: keep_feature() before, and the case has
- * .after = restore_features, which sets it back however the case ends. cdw10: FID, and SV where only that sets it; cdw11:
- * what selects the value; bytes of data. Nothing is kept where Get Features fails. */
-void keep_feature(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11, uint32_t bytes);
-void restore_features(struct t *t);
+/* What a case changes is noted first, and undone by undo(), which such a case has as .after, however it ends. A feature gets
+ * the value back that it has now. cdw10: FID, and SV where only that sets it; cdw11: what selects the value; bytes of data.
+ * Nothing is kept where Get Features fails, whose reply this is. */
+struct reply keep_feature(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11,
+                          uint32_t bytes);
+/* A namespace that was made is deleted. */
+void note_made(struct queue *admin, uint32_t nsid);
+/* It was deleted, or is to stay; NSID_ALL: all of them. */
+void forget_made(struct t *t, uint32_t nsid);
+void undo(struct t *t);
 /* slba: from the start of the case's own range. bytes: whole blocks, 0: one. */
 const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes);
 
@@ -500,6 +510,12 @@ void put_block(struct queue *q, uint64_t slba, const uint8_t *data);
 /* Six at its start, each unlike the others: what they contain. Skips the case where blocks are larger than
  * BLOCK_MAX. */
 const uint8_t *write_six(struct queue *q);
+/* Skips the case where MDTS is less than so many blocks. */
+void require_carried(struct t *t, uint32_t blocks);
+/* Whether they have this value in each byte but their protection information; bytes: whole blocks. */
+bool are_filled(const struct t *t, const void *blocks, uint32_t bytes, uint8_t value);
+/* Identify Namespace; NULL: it is not told, as for a namespace of another command set, or one that is gone. */
+const struct id_ns *find_ns(struct queue *q, uint32_t nsid);
 /* The block reads as data; these blocks are written, from the start of the case's own range. */
 void want_block(struct queue *q, uint64_t slba, const uint8_t *data);
 void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *data);

@@ -106,6 +106,14 @@ const struct id_ctrl *identify_ctrl(struct queue *q)
         return identify(q, CNS_CTRL, 0);
 }
 
+const struct id_ns *find_ns(struct queue *q, uint32_t nsid)
+{
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = CNS_NS,
+                                            .bytes = IDENTIFY_LEN));
+
+        return r.status == NVME_SUCCESS ? (const struct id_ns *)r.data : NULL;
+}
+
 void require_inactive(struct queue *q, unsigned rule, uint32_t absent)
 {
         uint32_t nn = le32_get(identify_ctrl(q)->nn), last = absent - 1;
@@ -209,42 +217,67 @@ uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11)
         return send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = fid, .cdw11 = cdw11);
 }
 
-struct kept_feature {
-        struct kept_feature *next;
+struct deed {
+        struct deed *next;
         char subnqn[NQN_FIELD];
-        uint32_t cdw10, nsid, cdw11, bytes;
+        uint32_t cdw10, nsid, cdw11, bytes; /* cdw10 0: the namespace was made */
         const uint8_t *data;
 };
 
-void keep_feature(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11, uint32_t bytes)
+static void note_deed(struct queue *admin, struct deed d)
+{
+        struct deed *made = t_alloc(admin->t, sizeof(*made));
+
+        *made = d;
+        memcpy(made->subnqn, admin->subnqn, sizeof(made->subnqn));
+        made->next = world(admin->t)->deeds;
+        world(admin->t)->deeds = made;
+}
+
+struct reply keep_feature(struct queue *q, uint32_t cdw10, uint32_t nsid, uint32_t cdw11,
+                          uint32_t bytes)
 {
         struct reply r = finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .nsid = nsid,
                                             .cdw10 = cdw10 & 0xff, .cdw11 = cdw11, .bytes = bytes));
-        struct kept_feature *k;
 
-        if (q->over || r.status != NVME_SUCCESS)
-                return;
-        k = t_alloc(q->t, sizeof(*k));
-        *k = (struct kept_feature) { .next = world(q->t)->kept,
-                                     .cdw10 = cdw10,
-                                     .nsid = nsid,
-                                     .cdw11 = cdw11 | r.dw0,
-                                     .bytes = bytes,
-                                     .data = r.data };
-        memcpy(k->subnqn, q->subnqn, sizeof(k->subnqn));
-        world(q->t)->kept = k;
+        if (!q->over && r.status == NVME_SUCCESS)
+                note_deed(q, (struct deed) { .cdw10 = cdw10,
+                                             .nsid = nsid,
+                                             .cdw11 = cdw11 | r.dw0,
+                                             .bytes = bytes,
+                                             .data = bytes ? r.data : NULL });
+        return r;
 }
 
-void restore_features(struct t *t)
+void note_made(struct queue *admin, uint32_t nsid)
 {
+        note_deed(admin, (struct deed) { .nsid = nsid });
+}
+
+void forget_made(struct t *t, uint32_t nsid)
+{
+        for (struct deed **d = &world(t)->deeds; *d;)
+                if (!(*d)->cdw10 && (nsid == NSID_ALL || (*d)->nsid == nsid))
+                        *d = (*d)->next;
+                else
+                        d = &(*d)->next;
+}
+
+void undo(struct t *t)
+{
+        enum { DELETE = 1 };
         struct queue *q = NULL;
 
-        for (struct kept_feature *k = world(t) ? world(t)->kept : NULL; k; k = k->next) {
-                if (!q || strcmp(q->subnqn, k->subnqn) != 0)
-                        q = admin_queue(t, .subnqn = k->subnqn);
-                finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = k->nsid, .cdw10 = k->cdw10,
-                                   .cdw11 = k->cdw11, .bytes = k->bytes,
-                                   .data = k->bytes ? k->data : NULL));
+        for (const struct deed *d = world(t) ? world(t)->deeds : NULL; d; d = d->next) {
+                if (!q || q->over || strcmp(q->subnqn, d->subnqn) != 0)
+                        q = admin_queue(t, .subnqn = d->subnqn);
+                if (d->cdw10)
+                        finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = d->nsid,
+                                           .cdw10 = d->cdw10, .cdw11 = d->cdw11, .bytes = d->bytes,
+                                           .data = d->data));
+                else
+                        finish_slow(q, send_cmd(q, .opc = NVME_NS_MANAGEMENT, .cdw10 = DELETE,
+                                                .nsid = d->nsid));
         }
 }
 
@@ -268,6 +301,25 @@ const uint8_t *write_six(struct queue *q)
         return data;
 }
 
+void require_carried(struct t *t, uint32_t blocks)
+{
+        require(t, !caps(t)->mdts || caps(t)->mdts / blocks >= caps(t)->block,
+                "MDTS is less than %u blocks", blocks);
+}
+
+bool are_filled(const struct t *t, const void *blocks, uint32_t bytes, uint8_t value)
+{
+        uint32_t block = caps(t)->block, plain = caps(t)->plain < block ? caps(t)->plain : block;
+
+        for (uint32_t at = 0; at < bytes; at += block) {
+                const uint8_t *p = (const uint8_t *)blocks + at;
+
+                if (p[0] != value || memcmp(p, p + 1, plain - 1) != 0)
+                        return false;
+        }
+        return true;
+}
+
 void want_block(struct queue *q, uint64_t slba, const uint8_t *data)
 {
         uint32_t block = caps(q->t)->block;
@@ -287,15 +339,24 @@ void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *da
 
 /* --- namespaces with metadata ----------------------------------------------------------------- */
 
-/* One that has room for the case's range; protection information of 8 bytes, as others are longer than
- * metadata that is 8 bytes, or are for hosts that enable them. */
+/* One that has room for the case's range, and three of whose blocks fit in MDTS; protection information of 8 bytes, the
+ * last ones, as others are longer than metadata that is 8 bytes, or are for hosts that enable them. */
 static bool is_space(struct queue *q, uint32_t nsid, struct space *s)
 {
-        enum { EXTENDED = 1 << 4, ELBAS = 1 << 15 };
-        const struct id_ns *n = identify(q->admin, CNS_NS, nsid);
-        unsigned shift = n->lbaf[id_ns_format(n)].lbads, ms = id_ns_metadata(n), pi = n->dps & 7;
-        bool longer = pi && ms > PI_LEN && le32_get(caps(q->t)->id.ctratt) & ELBAS;
+        enum { EXTENDED = 1 << 4, ELBAS = 1 << 15, FIRST = 1 << 3, ROW = 3 };
+        uint32_t mdts = caps(q->t)->mdts;
+        const struct id_ns *n = find_ns(q->admin, nsid);
+        unsigned shift, ms, pi;
+        bool longer;
 
+        if (!n || n->nsattr & 1)
+                return false;
+        shift = n->lbaf[id_ns_format(n)].lbads;
+        ms = id_ns_metadata(n);
+        pi = n->dps & 7;
+        longer = pi && ms > PI_LEN && (le32_get(caps(q->t)->id.ctratt) & ELBAS || n->dps & FIRST);
+        if (mdts && shift <= 12 && mdts / ROW < (1u << shift) + ms)
+                return false;
         if (shift < LBADS_MIN || shift > 12 || !ms || !(n->flbas & EXTENDED) || longer ||
             le64_get(n->nsze) < own_lba(q->t) + world(q->t)->blocks)
                 return false;

@@ -481,8 +481,14 @@ static bool is_mandatory(const struct queue *q, const union sqe *s)
                (io && memchr(admin, s->opc, sizeof(admin)));
 }
 
+/* Of cases that make a state themselves it is known when it ends; they run alone. */
+static bool is_by_others(const struct queue *q)
+{
+        return !q->t->test->alone && !q->t->test->changes;
+}
+
 /* What passes by itself: the host may submit the command again (4.2.3.1, 4.2.3.4), and the case is run again. */
-static bool passes_by(struct reply r)
+static bool passes_by(const struct queue *q, struct reply r)
 {
         static const uint16_t statuses[] = { NVME_SANITIZING,          NVME_INTERRUPTED,
                                              NVME_TRANSIENT_TRANSPORT, NVME_MEDIA_NOT_READY,
@@ -491,8 +497,25 @@ static bool passes_by(struct reply r)
 
         for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
                 if (statuses[i] == r.status)
-                        return !r.dnr;
+                        return !r.dnr && is_by_others(q);
         return false;
+}
+
+/* How the state of a namespace, or what another host does to it, ends commands that are right. */
+static bool is_state(const struct queue *q, uint16_t status)
+{
+        bool ana = caps(q->t)->id.cmic & CMIC_ANA;
+
+        switch (status) {
+        case NVME_CAPACITY_EXCEEDED:
+        case NVME_RESERVATION_CONFLICT:
+                return !q->conn->admin && is_by_others(q);
+        case NVME_ANA_LOSS:
+        case NVME_ANA_INACCESSIBLE:
+                return ana && !q->conn->admin && is_by_others(q);
+        default:
+                return false;
+        }
 }
 
 static void check_status(struct queue *q, struct reply r, uint16_t status)
@@ -502,10 +525,12 @@ static void check_status(struct queue *q, struct reply r, uint16_t status)
 
         if (r.status == status)
                 return;
+        require(q->t, status != NVME_SUCCESS || !is_state(q, r.status),
+                "the state of the namespace does not let it: %s", status_name(r.status));
         text_add(&e, "%s: ", sqe_name(&command_of(q, r.cid)->sqe, q->conn->admin));
         add_status(&e, q, r.cid, status);
         add_status(&s, q, r.cid, r.status);
-        q->t->busy |= passes_by(r);
+        q->t->busy |= passes_by(q, r);
         if (is_bystander(q))
                 harm(q->t, expected, "%s", seen);
         if (status == NVME_SUCCESS && r.status == NVME_INVALID_OPCODE &&
@@ -567,6 +592,29 @@ struct reply succeed(struct queue *q, uint16_t cid)
         return r;
 }
 
+struct reply finish_slow(struct queue *q, uint16_t cid)
+{
+        enum { SLOW_MS = 60000 };
+        uint64_t left = t_lend(q->t, SLOW_MS);
+        unsigned usual = q->patience;
+        struct reply r;
+
+        q->patience = 2 * SLOW_MS; /* the case is over before that */
+        r = finish(q, cid);
+        q->patience = usual;
+        t_repay(q->t, left);
+        return r;
+}
+
+struct reply succeed_slow(struct queue *q, uint16_t cid)
+{
+        struct reply r = finish_slow(q, cid);
+
+        if (!q->over)
+                check_status(q, r, NVME_SUCCESS);
+        return r;
+}
+
 struct reply succeed_long(struct queue *q, uint16_t cid)
 {
         struct reply r = finish(q, cid);
@@ -587,7 +635,7 @@ void expect_error(struct queue *q, uint16_t cid, uint16_t status)
 
         if (q->over || r.status == status)
                 return;
-        q->t->busy |= passes_by(r);
+        q->t->busy |= passes_by(q, r);
         add_status(&e, q, r.cid, status);
         add_status(&s, q, r.cid, r.status);
         if (r.status == NVME_SUCCESS)

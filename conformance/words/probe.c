@@ -157,6 +157,7 @@ static bool use_namespace(struct t *t, const struct id_ns *n, uint32_t nsid)
         found(t)->block = (1u << shift) + (found(t)->made ? 0 : ms);
         found(t)->plain = (1u << shift) + before_protection(n, ms);
         found(t)->blocks = le64_get(n->nsze);
+        found(t)->read_only = n->nsattr & 1;
         return true;
 }
 

@@ -10,9 +10,15 @@ enum { REPORT_BYTES = 4096, HOSTS = 3 };
 
 uint8_t rescap(struct queue *q)
 {
-        const struct id_ns *id = identify(q->admin, CNS_NS, caps(q->t)->nsid);
+        enum { ASKED = 1 << 8 };
+        struct world *w = world(q->t);
 
-        return id->rescap;
+        if (!w->rescap) {
+                const struct id_ns *id = identify(q->admin, CNS_NS, caps(q->t)->nsid);
+
+                w->rescap = ASKED | id->rescap;
+        }
+        return (uint8_t)w->rescap;
 }
 
 unsigned a_type(struct queue *q)
@@ -51,6 +57,9 @@ uint16_t send_register(struct queue *q, uint32_t cdw10, uint64_t crkey, uint64_t
 uint16_t send_acquire(struct queue *q, uint32_t action, unsigned type, uint64_t crkey,
                       uint64_t prkey)
 {
+        bool assigned = type >= WRITE_EXCLUSIVE && type <= EXCLUSIVE_ACCESS_ALL;
+
+        require(q->t, !assigned || rescap(q) >> type & 1, "RESCAP does not name type %u", type);
         return send_keys(q, NVME_RESERVATION_ACQUIRE, action | type << RESERVATION_TYPE_SHIFT,
                          crkey, prkey);
 }
@@ -215,9 +224,7 @@ void unreserve(struct t *t)
         if (!world(t) || !world(t)->reserves)
                 return;
         q = io_queue(t);
-        finish(q, send_register(
-                      q, RREGA_REPLACE | RESERVATION_IEKEY | (uint32_t)CPTPL_CLEAR << CPTPL_SHIFT,
-                      0, KEY(0)));
+        finish(q, send_register(q, RREGA_REPLACE | RESERVATION_IEKEY, 0, KEY(0)));
         finish(q, do_clear(q, KEY(0)));
         for (unsigned host = 0; host < HOSTS && has_registrant(q); host++) {
                 struct queue *each = host_queue(t, host);
@@ -227,4 +234,5 @@ void unreserve(struct t *t)
         /* one mask for all controllers is as lawful as one for each */
         finish(q->admin, send_cmd(q->admin, .opc = NVME_SET_FEATURES, .nsid = each_nsid(t),
                                   .cdw10 = FEAT_RESERVATION_MASK));
+        undo(t);
 }

@@ -196,6 +196,8 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
         if ((opc == NVME_WRITE || opc == NVME_WRITE_ZEROES) &&
             (!t->test->writes || b.slba + n > world(t)->blocks))
                 broke(t, "the case may not write there");
+        require(t, opc == NVME_READ || opc == NVME_COMPARE || !caps(t)->read_only,
+                "the namespace is write protected (NSATTR)");
         return queue_cmd(q, (struct cmd) {
                                 .opc = opc,
                                 .flags = (uint8_t)(SQE_PSDT_SGL | b.fuse),

@@ -76,10 +76,11 @@ struct world { /* t.world */
         struct rdma_group *rdma; /* RDMA: what all its connections share; made with the first one */
         char hostnqn[NQN_FIELD];
         uint8_t hostid[16];
-        uint64_t slba, blocks;     /* the range that it may write */
-        uint64_t stamp;            /* of the blocks of the pattern */
-        bool reserves;             /* it has used reservations: see unreserve() */
-        struct kept_feature *kept; /* see restore_features() */
+        uint64_t slba, blocks; /* the range that it may write */
+        uint64_t stamp;        /* of the blocks of the pattern */
+        struct deed *deeds;    /* the last one first: see undo() */
+        unsigned rescap;       /* of the namespace; 0: not asked yet */
+        bool reserves;         /* it has used reservations: see unreserve() */
         uint8_t *pattern;
         uint32_t pattern_len;
 };

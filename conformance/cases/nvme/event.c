@@ -215,7 +215,7 @@ static void set_threshold(struct queue *q, uint32_t kelvins)
 
 CASE("base/event/temperature", MUST, RULES(AER_WARNING),
      "A temperature beyond its threshold is reported when its event is enabled, and not before",
-     .slow = true, .after = restore_features)
+     .slow = true, .after = undo)
 {
         struct queue *q = admin_queue(t);
         uint32_t kelvins = temperature(q);
@@ -232,7 +232,7 @@ CASE("base/event/temperature", MUST, RULES(AER_WARNING),
 
 CASE("base/event/two-kinds", SHOULD, RULES(AER_KEPT),
      "Events of two types without an Asynchronous Event Request are reported to the next two",
-     .changes = true, .after = restore_features)
+     .changes = true, .after = undo)
 {
         static const uint32_t events[] = { AEN_SMART | AEN_INFO_TEMPERATURE << 8 | LOG_SMART << 16,
                                            NS_EVENT };

@@ -76,21 +76,19 @@ static void goes_back(struct t *t, uint8_t fid, uint32_t flip)
 }
 
 CASE("base/feature/reset-arbitration", MUST, RULES(FEAT_RESET),
-     "Arbitration has its default value after a Controller Reset", .after = restore_features)
+     "Arbitration has its default value after a Controller Reset", .after = undo)
 {
         goes_back(t, FEAT_ARBITRATION, 1);
 }
 
 CASE("base/feature/reset-threshold", MUST, RULES(FEAT_RESET),
-     "Temperature Threshold has its default value after a Controller Reset",
-     .after = restore_features)
+     "Temperature Threshold has its default value after a Controller Reset", .after = undo)
 {
         goes_back(t, FEAT_TEMP, 1);
 }
 
 CASE("base/feature/reset-write-cache", MUST, RULES(FEAT_RESET),
-     "Volatile Write Cache has its default value after a Controller Reset",
-     .after = restore_features)
+     "Volatile Write Cache has its default value after a Controller Reset", .after = undo)
 {
         require(t, caps(t)->id.vwc & 1, "there is no volatile write cache");
         goes_back(t, FEAT_WRITE_CACHE, 1);
@@ -98,14 +96,14 @@ CASE("base/feature/reset-write-cache", MUST, RULES(FEAT_RESET),
 
 CASE("base/feature/reset-events", MUST, RULES(FEAT_RESET),
      "Asynchronous Event Configuration has its default value after a Controller Reset",
-     .after = restore_features)
+     .after = undo)
 {
         goes_back(t, FEAT_AEC, 1); /* SMART: spare below its threshold */
 }
 
 CASE("base/feature/reset-under-threshold", MUST, RULES(FEAT_RESET),
      "The under temperature threshold has its default value after a Controller Reset",
-     .after = restore_features)
+     .after = undo)
 {
         require(t, le16_get(caps(t)->id.wctemp), "WCTEMP is 0");
         goes_back_of(t, FEAT_TEMP, UNDER, 1);
@@ -115,7 +113,7 @@ CASE("base/feature/reset-under-threshold", MUST, RULES(FEAT_RESET),
  * controllers of the domain are told. */
 CASE("base/feature/reset-power", MUST, RULES(FEAT_RESET),
      "The workload hint of Power Management has its default value after a Controller Reset",
-     .after = restore_features)
+     .after = undo)
 {
         enum { WORKLOAD = 7 << 5 };
         struct queue *q = admin_queue(t);
@@ -144,7 +142,7 @@ CASE("base/feature/saved", MUST, RULES(FEAT_SELECT),
 /* --- Temperature Threshold */
 
 CASE("base/feature/thresholds", MUST, RULES(FEAT_THRESHOLDS),
-     "Over and under temperature threshold are set and read separately", .after = restore_features)
+     "Over and under temperature threshold are set and read separately", .after = undo)
 {
         struct queue *q = admin_queue(t);
         uint32_t over = value_of(q, FEAT_TEMP, CURRENT, 0) & 0xffff, under;
@@ -353,7 +351,7 @@ static void want_apart(struct queue *q, uint32_t nsid, uint32_t other)
 
 CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
      "Error Recovery is set for the namespace that is named, and for no other one", .alone = true,
-     .after = restore_features)
+     .after = undo)
 {
         struct queue *q = admin_queue(t);
         const uint8_t *list = identify(q, CNS_NS_LIST, 0);
@@ -371,8 +369,7 @@ CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
 /* --- Power Management, Host Behavior Support */
 
 CASE("base/feature/power-state", MUST, RULES(FEAT_KEPT),
-     "Get Features of Power Management returns the power state that was set",
-     .after = restore_features)
+     "Get Features of Power Management returns the power state that was set", .after = undo)
 {
         enum {
                 TRIES = 3
@@ -520,7 +517,7 @@ static bool is_everywhere(struct queue *q, const uint8_t *list, uint32_t value)
 
 CASE("base/feature/namespace-all", MUST, RULES(FEAT_NS_ALL),
      "Error Recovery that is set for NSID FFFFFFFFh is that of each namespace", .alone = true,
-     .after = restore_features)
+     .after = undo)
 {
         enum { TRIES = 5, MDS = 1 << 10, MOST = 64 };
         struct queue *q = admin_queue(t);
@@ -545,7 +542,7 @@ CASE("base/feature/namespace-all", MUST, RULES(FEAT_NS_ALL),
 CASE(
     "base/feature/thermal", MUST, RULES(FEAT_THERMAL),
     "Thermal management temperatures are kept, and refused where the first is not below the second",
-    .after = restore_features)
+    .after = undo)
 {
         struct queue *q = admin_queue(t);
         uint32_t least = le16_get(caps(t)->id.mntmt), most = le16_get(caps(t)->id.mxtmt);
@@ -597,7 +594,7 @@ static struct queue *keeper(struct t *t, uint8_t fid, uint32_t bytes)
 
 CASE("base/feature/label", MUST, RULES(FEAT_LABEL_KEPT, FAB_NSID),
      "Namespace Admin Label is zeroes by default, refused unless saved, and kept over a reset",
-     .alone = true, .after = restore_features)
+     .alone = true, .after = undo)
 {
         enum { BYTES = 256, BEYOND_NN = 0x7fffffff };
         const uint32_t save = 1u << 31;
@@ -633,7 +630,7 @@ CASE("base/feature/label", MUST, RULES(FEAT_LABEL_KEPT, FAB_NSID),
 
 CASE("base/feature/agents", MUST, RULES(FEAT_AGENTS),
      "The addresses of management controller and host agent are those that were set, each its own",
-     .alone = true, .after = restore_features)
+     .alone = true, .after = undo)
 {
         enum { BYTES = 512 };
         struct queue *q = keeper(t, FEAT_AGENT, BYTES);
@@ -654,8 +651,7 @@ CASE("base/feature/agents", MUST, RULES(FEAT_AGENTS),
 }
 
 CASE("base/feature/progress", MUST, RULES(FEAT_PROGRESS_KEPT),
-     "Software Progress Marker is kept over a Controller Reset", .alone = true,
-     .after = restore_features)
+     "Software Progress Marker is kept over a Controller Reset", .alone = true, .after = undo)
 {
         enum { COUNT = 5 };
         struct queue *q = keeper(t, FEAT_PROGRESS, 0);

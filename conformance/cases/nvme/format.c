@@ -2,6 +2,7 @@
 /* NVMe Base 5.1.10: Format NVM, of a subsystem that the run may do this to. */
 #include <string.h>
 
+#include "conformance/engine/suite.h"
 #include "conformance/words/case.h"
 
 enum { OACS_FORMAT = 1 << 1, FNS = 1 << 0, NO_BROADCAST = 1 << 3, LIST = 2 };
@@ -30,11 +31,12 @@ static struct formatted formatted(struct t *t)
         list = identify(f.q->admin, CNS_NS_LIST, 0);
         for (unsigned i = 0; i < LIST && le_get(list + 4 * i, 4); i++) {
                 uint32_t nsid = (uint32_t)le_get(list + 4 * i, 4);
-                const struct id_ns *n = identify(f.q->admin, CNS_NS, nsid);
-                unsigned format = n->flbas & 15;
+                const struct id_ns *n = find_ns(f.q->admin, nsid);
+                unsigned format = n ? n->flbas & 15 : 0;
 
-                require(t, !le16_get(n->lbaf[format].ms) && !(n->flbas & 0x60),
-                        "a namespace has metadata, or more than 16 formats");
+                require(t, n && !le16_get(n->lbaf[format].ms) && !(n->flbas & 0x60),
+                        "a namespace has metadata, more than 16 formats, or other than blocks");
+                require(t, !(n->nsattr & 1), "a namespace is write protected");
                 f.ns[i].nsid = nsid;
                 f.ns[i].block = 1u << n->lbaf[format].lbads;
                 f.ns[i].last = le64_get(n->nsze) - 1;
@@ -89,11 +91,11 @@ CASE("base/format/erases", MUST, RULES(FORMAT_ERASES),
         const struct id_ns *before = identify(f.q->admin, CNS_NS, f.ns[0].nsid), *after;
         const uint8_t *data = fill(&f);
 
-        succeed(f.q->admin, send_format(&f, f.ns[0].nsid, 0));
+        succeed_slow(f.q->admin, send_format(&f, f.ns[0].nsid, 0));
         want(t, !keeps(&f, 0, data), "other data than before in the last block", "the same");
         after = identify(f.q->admin, CNS_NS, f.ns[0].nsid);
         want_eq(t, "FLBAS bits 3:0", after->flbas & 15, before->flbas & 15);
-        want_eq(t, "DPS", after->dps, before->dps & 8);
+        want_eq(t, "DPS bits 2:0", after->dps & 7, 0);
 }
 
 CASE("base/format/scope", MUST, RULES(FORMAT_SCOPE),
@@ -104,16 +106,16 @@ CASE("base/format/scope", MUST, RULES(FORMAT_SCOPE),
         const uint8_t *data = fill(&f);
 
         require(t, f.ns[1].nsid, "the subsystem has less than two namespaces");
-        succeed(f.q->admin, send_format(&f, f.ns[0].nsid, 0));
+        succeed_slow(f.q->admin, send_format(&f, f.ns[0].nsid, 0));
         want(t, keeps(&f, 1, data) == !(f.fna & FNS),
              f.fna & FNS ? "no old data in the other namespace" : "the data of the other namespace",
              f.fna & FNS ? "the old data" : "other data");
         if (f.fna & NO_BROADCAST) {
-                expect_status(f.q->admin, send_format(&f, NSID_ALL, 0), NVME_INVALID_FIELD);
+                expect_error(f.q->admin, send_format(&f, NSID_ALL, 0), NVME_INVALID_FIELD);
                 return;
         }
         fill(&f);
-        succeed(f.q->admin, send_format(&f, NSID_ALL, 0));
+        succeed_slow(f.q->admin, send_format(&f, NSID_ALL, 0));
         want(t, !keeps(&f, 0, data) && !keeps(&f, 1, data), "no old data in either namespace",
              "the old data");
 }
@@ -127,18 +129,19 @@ CASE("base/format/refused", MUST, RULES(FORMAT_REFUSED),
         struct formatted f = formatted(t);
         const struct id_ns *n = identify(f.q->admin, CNS_NS, f.ns[0].nsid);
 
-        expect_status(f.q->admin, send_format(&f, 0, 0), NVME_INVALID_FIELD);
-        expect_status(f.q->admin, send_format(&f, f.ns[0].nsid, 3u << SES), NVME_INVALID_FIELD);
-        expect_status(f.q->admin, send_format(&f, f.ns[0].nsid, 7u << SES), NVME_INVALID_FIELD);
-        if (n->nlbaf < 15)
-                expect_status(f.q->admin, send_format(&f, f.ns[0].nsid, 15), NVME_INVALID_FORMAT);
-        succeed(f.q->admin, send_format(&f, f.ns[0].nsid, 3u << LBAFU));
+        expect_error(f.q->admin, send_format(&f, 0, 0), NVME_INVALID_FIELD);
+        expect_error(f.q->admin, send_format(&f, f.ns[0].nsid, 3u << SES), NVME_INVALID_FIELD);
+        expect_error(f.q->admin, send_format(&f, f.ns[0].nsid, 7u << SES), NVME_INVALID_FIELD);
+        if (n->nlbaf + n->nulbaf < 15)
+                expect_error(f.q->admin, send_format(&f, f.ns[0].nsid, 15), NVME_INVALID_FORMAT);
+        if (property_get(f.q->admin, PROP_VS) >= NVME_VERSION(2, 0, 0)) /* reserved bits before */
+                succeed_slow(f.q->admin, send_format(&f, f.ns[0].nsid, 3u << LBAFU));
 }
 
 CASE("base/format/protected", MUST, RULES(FORMAT_REFUSED),
      "Format NVM of a write protected namespace fails with Namespace is Write Protected, as it "
      "does of all",
-     .alone = true)
+     .alone = true, .after = undo)
 {
         struct formatted f = formatted(t);
         struct queue *q = f.q->admin;
@@ -146,10 +149,11 @@ CASE("base/format/protected", MUST, RULES(FORMAT_REFUSED),
         uint16_t one, all;
 
         require(t, identify_ctrl(q)->nwpc & 1, "NWPC says that there is no write protection");
+        keep_feature(q, FEAT_WRITE_PROTECT, f.ns[0].nsid, 0, 0);
         succeed(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = f.ns[0].nsid,
                             .cdw10 = FEAT_WRITE_PROTECT, .cdw11 = 1));
-        one = finish(q, send_format(&f, f.ns[0].nsid, 0)).status;
-        all = finish(q, send_format(&f, NSID_ALL, 0)).status;
+        one = finish_slow(q, send_format(&f, f.ns[0].nsid, 0)).status;
+        all = finish_slow(q, send_format(&f, NSID_ALL, 0)).status;
         succeed(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = f.ns[0].nsid,
                             .cdw10 = FEAT_WRITE_PROTECT, .cdw11 = 0));
         want_eq(t, "the status of Format NVM", one, NVME_WRITE_PROTECTED);
@@ -173,6 +177,13 @@ static uint16_t send_format_to(struct formatted *f, unsigned index, uint32_t mor
                         .cdw10 = index | more);
 }
 
+static unsigned format_of(struct formatted *f)
+{
+        const struct id_ns *n = identify(f->q->admin, CNS_NS, f->ns[0].nsid);
+
+        return n->flbas & 15;
+}
+
 CASE("nvm/format/index", MUST, RULES(FORMAT_INDEX),
      "Format NVM to each format without metadata that Identify Namespace lists succeeds, and is "
      "told "
@@ -181,21 +192,20 @@ CASE("nvm/format/index", MUST, RULES(FORMAT_INDEX),
 {
         struct formatted f = formatted(t);
         const struct id_ns *before = identify(f.q->admin, CNS_NS, f.ns[0].nsid);
-        unsigned own = before->flbas & 15;
+        unsigned own = before->flbas & 15, format = own, told = own;
+        uint16_t status = NVME_SUCCESS;
 
-        for (unsigned i = 0; i < 16; i++) {
+        for (unsigned i = 0; i < 16 && status == NVME_SUCCESS && told == format; i++) {
                 if (i == own || !is_plain(before, i))
                         continue;
-                succeed(f.q->admin, send_format_to(&f, i, 0));
-                want_eq(t, "FLBAS bits 3:0",
-                        ((const struct id_ns *)identify(f.q->admin, CNS_NS, f.ns[0].nsid))->flbas &
-                            15,
-                        i);
+                format = i;
+                status = finish_slow(f.q->admin, send_format_to(&f, i, 0)).status;
+                told = format_of(&f);
         }
-        succeed(f.q->admin, send_format_to(&f, own, 0));
-        want_eq(t, "FLBAS bits 3:0",
-                ((const struct id_ns *)identify(f.q->admin, CNS_NS, f.ns[0].nsid))->flbas & 15,
-                own);
+        succeed_slow(f.q->admin, send_format_to(&f, own, 0));
+        want(t, status == NVME_SUCCESS, "Success", "status %03Xh for format %u", status, format);
+        want_eq(t, "FLBAS bits 3:0", told, format);
+        want_eq(t, "FLBAS bits 3:0", format_of(&f), own);
 }
 
 CASE("nvm/format/mset", MUST, RULES(FORMAT_MSET),
@@ -204,8 +214,8 @@ CASE("nvm/format/mset", MUST, RULES(FORMAT_MSET),
         enum { MSET = 1 << 4 };
         struct formatted f = formatted(t);
 
-        succeed(f.q->admin, send_format(&f, f.ns[0].nsid, MSET));
-        succeed(f.q->admin, send_format(&f, f.ns[0].nsid, 0));
+        succeed_slow(f.q->admin, send_format(&f, f.ns[0].nsid, MSET));
+        succeed_slow(f.q->admin, send_format(&f, f.ns[0].nsid, 0));
 }
 
 static void want_units(struct t *t, const struct id_ctrl *a, const struct id_ctrl *b)
@@ -222,13 +232,16 @@ CASE("nvm/atomic/same", MUST, RULES(NVM_ATOMIC_SAME),
         struct formatted f = formatted(t);
         const struct id_ctrl *first = identify_ctrl(f.q->admin);
         const struct id_ns *n = identify(f.q->admin, CNS_NS, f.ns[0].nsid);
-        unsigned own = n->flbas & 15;
+        unsigned own = n->flbas & 15, count = 0;
+        const struct id_ctrl *then[16];
 
         for (unsigned i = 0; i < 16; i++)
                 if (i != own && is_plain(n, i) &&
-                    finish(f.q->admin, send_format_to(&f, i, 0)).status == NVME_SUCCESS)
-                        want_units(t, first, identify_ctrl(f.q->admin));
-        succeed(f.q->admin, send_format_to(&f, own, 0));
+                    finish_slow(f.q->admin, send_format_to(&f, i, 0)).status == NVME_SUCCESS)
+                        then[count++] = identify_ctrl(f.q->admin);
+        succeed_slow(f.q->admin, send_format_to(&f, own, 0));
+        for (unsigned i = 0; i < count; i++)
+                want_units(t, first, then[i]);
         want_units(t, first, identify_ctrl(f.q->admin));
         want_units(t, first, identify_ctrl(admin_queue(t, .subnqn = caps(t)->expendable)));
 }
@@ -268,7 +281,7 @@ CASE("nvm/write-zeroes/namespace", MUST, RULES(NVM_NSZ),
 
         require(t, reads_zeroes(&f), "DLFEAT: deallocated blocks need not read as zeroes");
         fill(&f);
-        r = succeed(f.q, send_clear(&f, RW_DEAC));
+        r = succeed_slow(f.q, send_clear(&f, RW_DEAC));
         want_eq(t, "LBACZ of the completion", r.dw0 & 1, 1);
         last = succeed(f.q, send_last(&f, 0, NVME_READ, NULL)).data;
         for (uint32_t i = 0; i < f.ns[0].block; i++)
@@ -306,11 +319,11 @@ CASE("base/format/beside", MUST, RULES(FORMAT_BESIDE),
         before = send_last(&f, 0, NVME_READ, NULL);
         format = send_format(&f, f.ns[0].nsid, 0);
         after = send_last(&f, 0, NVME_READ, NULL);
-        want_one_of(t, "Success or Format in Progress for a Read", finish(f.q, before).status,
+        want_one_of(t, "Success or Format in Progress for a Read", finish_slow(f.q, before).status,
                     NVME_FORMATTING);
         want_one_of(t, "Success or Command Sequence Error for Format NVM",
-                    finish(admin, format).status, NVME_SEQUENCE_ERROR);
-        want_one_of(t, "Success or Format in Progress for a Read", finish(f.q, after).status,
+                    finish_slow(admin, format).status, NVME_SEQUENCE_ERROR);
+        want_one_of(t, "Success or Format in Progress for a Read", finish_slow(f.q, after).status,
                     NVME_FORMATTING);
         fill(&f); /* both Reads may have been faster than Format NVM, on another queue */
 }
@@ -345,6 +358,6 @@ CASE("base/format/beside-admin", MUST, RULES(FORMAT_BESIDE),
                 want_one_of(t,
                             i == 1 ? "Success or Command Sequence Error for Format NVM"
                                    : "Success or Format in Progress for Get LBA Status",
-                            finish(admin, cid[i]).status,
+                            finish_slow(admin, cid[i]).status,
                             i == 1 ? NVME_SEQUENCE_ERROR : NVME_FORMATTING);
 }

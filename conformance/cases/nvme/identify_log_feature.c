@@ -570,7 +570,7 @@ CASE("base/feature/alone", MUST, RULES(FEAT_ALONE),
 CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
      "Get Features returns the values last set of Arbitration and Volatile Write Cache, where "
      "supported",
-     .writes = true, .alone = true, .after = restore_features)
+     .writes = true, .alone = true, .after = undo)
 {
         static const uint8_t fids[] = { FEAT_ARBITRATION, FEAT_WRITE_CACHE };
         struct queue *q = admin_queue(t);

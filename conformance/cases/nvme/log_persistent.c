@@ -492,7 +492,7 @@ CASE("base/log/persistent-sanitize", MUST, RULES(LOG_PEL_SANITIZE),
 
 CASE("base/log/persistent-feature", MUST, RULES(LOG_PEL_FEATURE),
      "Each change of a feature that is recorded adds an event with the dwords of the command",
-     .after = restore_features)
+     .after = undo)
 {
         enum { CHANGED = TYPE_SET_FEATURE, HOT = 1000 };
         struct queue *q = recorder(t);

@@ -233,7 +233,7 @@ CASE("base/log/smart-namespace", MUST, RULES(LOG_SMART_NSID),
 CASE("base/log/temperature-warning", MUST, RULES(LOG_WARNING),
      "With an over temperature threshold below the temperature, bit 1 of the critical warnings is "
      "set",
-     .after = restore_features)
+     .after = undo)
 {
         struct queue *q = admin_queue(t);
         struct log_smart s = smart(q);

@@ -22,6 +22,16 @@ static const struct id_ns *identify_ns(struct queue *q)
         return identify(q->admin, CNS_NS, caps(q->t)->nsid);
 }
 
+/* Disable Normal of Write Atomicity Normal: AWUN and NAWUN say nothing then. */
+static void require_normal(struct queue *q)
+{
+        struct reply r = finish(
+            q->admin, send_cmd(q->admin, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_WRITE_ATOMICITY));
+
+        require(q->t, r.status != NVME_SUCCESS || !(r.dw0 & 1),
+                "only AWUPF counts by default (Write Atomicity Normal)");
+}
+
 static uint32_t smaller(uint64_t a, uint64_t b)
 {
         return (uint32_t)(a < b ? a : b);
@@ -34,6 +44,11 @@ static uint32_t fitting(struct t *t)
         if (caps(t)->mdts > 0)
                 most = smaller(most, caps(t)->mdts);
         return most / caps(t)->block;
+}
+
+static bool fits(struct t *t, struct piece p, uint32_t pieces)
+{
+        return p.slba + (uint64_t)pieces * p.blocks <= own_bytes(t) / caps(t)->block;
 }
 
 /* By NAWUN or AWUN, and from a boundary (NABO, NABSN) on if there are boundaries. */
@@ -52,6 +67,8 @@ static struct piece piece_of(struct queue *q)
         size++; /* 0's based */
         p.blocks = smaller(p.blocks, size);
         p.slba = lba < offset ? offset - lba : (size - (lba - offset) % size) % size;
+        if (!fits(q->t, p, 3) && p.slba >= p.blocks)
+                p.slba = 0; /* all before the boundary */
         return p;
 }
 
@@ -122,6 +139,8 @@ CASE("nvm/atomic/write", MUST, RULES(NVM_ATOMIC),
         require(t, caps(t)->nsid && fitting(t) > 0, "no usable namespace");
         p = piece_of(q);
         require(t, p.blocks > 1, "a single block is written at once");
+        require(t, fits(t, p, 1), "too small a range");
+        require_normal(q);
         write_and_read(q, other, p);
         p = crossing(q, p);
         if (p.blocks > 1)
@@ -154,7 +173,8 @@ CASE("nvm/atomic/copy", MUST, RULES(NVM_ATOMIC),
         p.blocks = smaller(p.blocks,
                            smaller(le16_get(identify_ns(q)->mssrl), le32_get(identify_ns(q)->mcl)));
         require(t, p.blocks > 1, "a single block is copied at once");
-        require(t, p.slba + 3 * p.blocks <= own_bytes(t) / caps(t)->block, "too small a range");
+        require(t, fits(t, p, 3), "too small a range");
+        require_normal(q);
         bytes = p.blocks * caps(t)->block;
         write_blocks(q, p.slba + p.blocks, bytes, filled(t, bytes, 0x11));
         write_blocks(q, p.slba + 2 * p.blocks, bytes, filled(t, bytes, 0x22));

@@ -127,7 +127,7 @@ CASE("nvm/feature/performance-saved", MUST, RULES(NVM_PERFORMANCE_SAVED),
         require(t, room > 0, "as many attributes are saved as can be");
         saved = set(q, index, SAVE, 0x5a);
         seen = get(q, index, CURRENT);
-        if (list_of(q, SAVED)[2] == 0) {
+        if (list_of(q, SAVED)[2] == 0 && is_null(identifier(list, index - 1), IDENTIFIER)) {
                 full = set(q, index - 1, SAVE, 0xa5);
                 set(q, (index - 1) | REVERT, 0, 0);
         }

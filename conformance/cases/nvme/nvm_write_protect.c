@@ -48,7 +48,7 @@ static const uint8_t *protect(struct queue *q)
         require(t, caps(t)->id.nwpc & 1, "NWPC says that there is no write protection");
         require(t, caps(t)->nsid && caps(t)->block <= BLOCK_MAX, "no blocks of at most %u bytes",
                 BLOCK_MAX);
-        r = state_of(q->admin);
+        r = keep_feature(q->admin, FEAT_WRITE_PROTECT, caps(t)->nsid, 0, 0);
         require(t, r.status == NVME_SUCCESS && r.dw0 == 0, "the namespace is write protected");
         succeed(q, send_blocks(q, NVME_WRITE, data));
         succeed(q->admin, send_state(q->admin, 1));
@@ -120,7 +120,7 @@ static unsigned attempt(struct queue *q, struct queue *other, const uint8_t *dat
 CASE("nvm/write-protect/refused", MUST, RULES(NS_PROTECTED),
      "Commands that would change a write protected namespace fail, on each controller, and change "
      "nothing",
-     .writes = true, .alone = true)
+     .writes = true, .alone = true, .after = undo)
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
         const uint8_t *data = protect(q);
@@ -142,7 +142,7 @@ CASE("nvm/write-protect/refused", MUST, RULES(NS_PROTECTED),
 CASE("nvm/write-protect/readable", MUST, RULES(NS_PROTECTED_WORKS),
      "Read, Compare, Verify, Flush and hints of Dataset Management work on a write protected "
      "namespace",
-     .writes = true, .alone = true)
+     .writes = true, .alone = true, .after = undo)
 {
         struct queue *q = io_queue(t);
         const uint8_t *data = protect(q);
@@ -182,7 +182,7 @@ static uint8_t warning(struct queue *admin)
 
 CASE("nvm/write-protect/state", MUST, RULES(NS_PROTECTED_STAYS),
      "Get Features and NSATTR tell of write protection, which survives a Controller Reset",
-     .writes = true, .alone = true)
+     .writes = true, .alone = true, .after = undo)
 {
         struct queue *q = io_queue(t), *admin = q->admin;
         uint32_t nsid = caps(t)->nsid;
@@ -235,7 +235,7 @@ CASE("nvm/write-protect/event", MUST, RULES(AER_PROTECTED),
 /* Where it is supported, it would last. */
 CASE("nvm/write-protect/until-power-cycle", MUST, RULES(NS_PROTECT_CHANGE),
      "Write Protect Until Power Cycle is refused where NWPC or several domains rule it out",
-     .writes = true, .alone = true)
+     .writes = true, .alone = true, .after = undo)
 {
         enum { UNTIL_POWER_CYCLE = 2, MDS = 1 << 10 };
         struct queue *q = io_queue(t);
@@ -243,6 +243,8 @@ CASE("nvm/write-protect/until-power-cycle", MUST, RULES(NS_PROTECT_CHANGE),
 
         require(t, caps(t)->id.nwpc & 1, "NWPC says that there is no write protection");
         require(t, several || !(caps(t)->id.nwpc & 2), "NWPC offers it");
+        require(t, keep_feature(q->admin, FEAT_WRITE_PROTECT, caps(t)->nsid, 0, 0).dw0 == 0,
+                "the namespace is write protected");
         expect_refusal(q->admin, send_state(q->admin, UNTIL_POWER_CYCLE));
         want(t, finish(q->admin, send_state(q->admin, 4)).status != NVME_SUCCESS,
              "an error for the reserved state 4", "Success");

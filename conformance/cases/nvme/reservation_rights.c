@@ -174,6 +174,9 @@ CASE("base/reservation/rights-all-namespaces", MUST, RULES(RESV_RIGHTS),
         struct queue *q = reserving_queue(t), *other = host_queue(t, 1);
 
         require(t, (caps(t)->id.vwc >> 1 & 3) == 3, "Flush of all namespaces is not supported");
+        require(t,
+                finish(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = NSID_ALL)).status == NVME_SUCCESS,
+                "somebody else keeps us off another namespace");
         expect_reserved(q, do_register(q, KEY(1)), NVME_SUCCESS);
         expect_reserved(q, do_acquire(q, WRITE_EXCLUSIVE, KEY(1)), NVME_SUCCESS);
         expect_reserved(other, send_cmd(other, .opc = NVME_FLUSH, .nsid = NSID_ALL),

@@ -214,6 +214,8 @@ enum nvme_status {
         NVME_INCOMPATIBLE = 0x185,       /* of Copy, like the next two: namespaces or formats */
         NVME_NO_FAST_COPY = 0x186,
         NVME_OVERLAP = 0x187,
+        NVME_NOT_REACHABLE = 0x188,  /* of Copy, like the next one */
+        NVME_COPY_RESOURCES = 0x189, /* Insufficient Resources */
         NVME_CONNECT_HOST = 0x184,
         NVME_INVALID_CID = 0x184, /* of Cancel */
         NVME_INVALID_QUEUE_TYPE = 0x185,
