@@ -712,12 +712,12 @@ def test_another_status_than_the_one_that_is_printed(fault, case, verdict):
     assert found[case]["verdict"] == verdict, found
 
 
-@pytest.mark.parametrize("refuses, verdict", [(True, "pass"), (False, "fail")])
+@pytest.mark.parametrize("refuses, verdict", [(True, "pass"), (False, "lenient")])
 def test_the_queues_of_an_association_that_has_ended_may_refuse(refuses, verdict):
-    """... in place of ending: Base 2.2 3.1.2 does not say which."""
+    """... in place of ending: Base 2.2 3.1.2 does not say which. By Keep Alive they end at last."""
     case, fault = "rdma/teardown/admin-ends", ["--fault", "status=0/0Ch cmd=flush"] * refuses
     found, _ = results("-t", "rdma", "--violate", "rdma/teardown/association-ends", *fault, case,
-                       "--exclude", f"{case}-*", code=int(not refuses))
+                       "--exclude", f"{case}-*")
     assert found[case]["verdict"] == verdict
 
 

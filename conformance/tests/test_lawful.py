@@ -177,6 +177,16 @@ class EndsAfterShutdown(EndsAfterReset):
         return cc >> 14 & 3
 
 
+class EndsWithShutdown(EndsAfterShutdown):
+    """... or at once (Base 2.2 3.1.2)."""
+    def serve(self, queue, sqe, data):
+        if not queue.qid and queue.controller and sqe[0] == 0x7f and sqe[4] == PROPERTY_SET and \
+                self.ends(queue.controller, struct.unpack_from("<Q", sqe, 48)[0]):
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0])
+            raise EOFError
+        return False
+
+
 class Disconnects(Spoilt):
     """Deletes I/O queues. After Disconnect nothing comes any more, whatever was outstanding."""
     ofcs = 1
@@ -201,6 +211,25 @@ class Disconnects(Spoilt):
             self.serve(queue, pdu[8:72], b"")
         while got < size:
             got += len(queue.next()[1])
+
+
+class CompletesBeforeDisconnect(Disconnects):
+    """Disconnect waits for a Write that waits for its data (Base 2.2 3.3.2.4)."""
+    def fetch(self, queue, cid, size):
+        queue.r2t(cid, 0, size)
+        got = 0
+        while got < size:
+            pdu, data = queue.next()
+            if pdu[0] == H2C_DATA:
+                got += len(data)
+            else:
+                queue.late = pdu[8:72]
+
+    def complete(self, queue, cqe):
+        super().complete(queue, cqe)
+        late, queue.late = getattr(queue, "late", None), None
+        if late:
+            self.serve(queue, late, b"")
 
 
 class ClosesAfterDisconnect(Disconnects):
@@ -1020,7 +1049,10 @@ PEERS = [
     (KeepsHalfTheTime, {"fab/keep-alive/alive"}, "fail"),
     (EndsAfterReset, {"fab/keep-alive/disabled"}, "skip"),
     (EndsAfterShutdown, {"fab/keep-alive/after-shutdown"}, "skip"),
+    (EndsWithShutdown, {"fab/keep-alive/after-shutdown", "fab/shutdown/normal", "fab/shutdown/abrupt",
+                        "fab/shutdown/alone"}, "skip"),
     (Disconnects, LAST, "pass"),
+    (CompletesBeforeDisconnect, LAST, "pass"),
     (ClosesAfterDisconnect, LAST, "pass"),
     (ResetsAfterDisconnect, LAST, "pass"),
     (AnswersAfterDisconnect, LAST, "fail"),

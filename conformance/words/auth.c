@@ -173,13 +173,15 @@ void auth_connected(struct queue *q, uint32_t dw0)
         authenticate(q);
 }
 
+/* Each response to Connect says what its queue requires (6.3). */
 static void connect(struct queue *q, const char *subnqn)
 {
         struct reply r = succeed(q, send_connect(q, .subnqn = subnqn));
+        bool asked = r.dw0 & (CONNECT_ATR | CONNECT_ASCR);
 
         q->cntlid = (uint16_t)r.dw0;
-        want(q->t, r.dw0 & (CONNECT_ATR | CONNECT_ASCR),
-             "a demand for authentication (DW0 bits 17 and 18)", "DW0 %08Xh", r.dw0);
+        require(q->t, asked || q->qid == 0, "no authentication is required on I/O queues");
+        want(q->t, asked, "a demand for authentication (DW0 bits 17 and 18)", "DW0 %08Xh", r.dw0);
         start_talk(q);
 }
 
@@ -201,7 +203,7 @@ struct queue *unproven_io_queue(struct t *t)
 
         require(t, caps(t)->auth, "no subsystem asks for authentication");
         need_keys(t);
-        q = join(admin_queue(t, .subnqn = caps(t)->auth));
+        q = join(granting_queue(t, caps(t)->auth));
         connect(q, NULL);
         return q;
 }

@@ -119,8 +119,8 @@ struct queue {
         bool terminated;            /* we have sent H2CTermReq */
         bool over;    /* has ended in an accepted way: later words about it are idle */
         bool refused; /* ... by a status: the connection goes on */
-        bool may_end; /* CC.EN is 0: 3.1.2 ends the association, 3.6.2 keeps it for two
-                                   * minutes. A case that needs it is skipped if the target ends it */
+        bool may_end; /* CC.EN is 0, or it is shut down: 3.1.2 ends the association, 3.6.2 keeps it
+                                   * for two minutes. A case that needs it is skipped if the target ends it */
         struct queue *next;
 };
 
@@ -160,6 +160,8 @@ struct nvme_tls;
 /* Whether a discovery log entry is that of the tested subsystem at the tested address. */
 bool is_tested(const struct t *t, const struct disc_entry *e);
 
+/* Until the target can be connected to, if it says that a reset may take so long (CAP.TO), 5 s at least. TCP. */
+void await_target(struct t *t);
 /* A TCP connection, nothing sent. */
 struct queue *tcp_open(struct t *t);
 /* ... without TLS, even where the run is over TLS. */
@@ -465,7 +467,14 @@ void property_set(struct queue *q, uint32_t ofst, uint64_t value);
 uint32_t with_css(struct queue *q, uint32_t cc);
 /* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO says. */
 void set_cc(struct queue *q, uint32_t cc, uint32_t csts_mask, uint32_t csts);
-#define ENDS_WITH_RESET "the association ends with the Controller Reset (Base 3.1.2)"
+/* property_set() of CC or NSSD, which may be answered as late as a reset or shutdown takes. */
+void set_slowly(struct queue *q, uint32_t ofst, uint32_t value);
+/* SHST as soon as it is no longer this, or after so many ms. */
+uint32_t shst_after(struct queue *q, uint32_t shst, unsigned ms);
+/* Sets CC.SHN, and waits until the shutdown is complete, as long as RTD3E says (5 s at least, 2 min at most): SHST then. That it is not
+ * complete breaks nothing. The association may end with it. */
+uint32_t begin_shutdown(struct queue *q, uint32_t shn);
+#define ENDS_WITH_RESET "the association ends with the Controller Reset or shutdown (Base 3.1.2)"
 enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
@@ -559,10 +568,21 @@ bool reports_event(struct queue *q, uint16_t cid);
 /* For ms nothing comes but events that cannot be disabled, and (3.3.2.3) Command Sequence Error for the n
  * requests in `old`, which were sent before a reset and may have been late for it; up to Base 2.0 any error. */
 void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);
+/* ms until an association of which nothing is heard has ended by its Keep Alive timer (3.9.4.2, 3.9.5), which may be
+ * late. */
+uint32_t expiry_ms(const struct t *t, uint32_t kato);
+/* q is an I/O queue whose association has ended with its admin queue: it executes no more commands (3.1.2), at once or,
+ * which is lenient, when the Keep Alive timer has expired. Nobody says how soon, nor whether its connection ends. kato: what
+ * is in force of LOST_KATO; the case is skipped where that is longer than LOST_KATO_MOST. */
+enum { LOST_KATO = 8000, LOST_KATO_MOST = 10000 };
+void expect_lost(struct queue *q, uint32_t kato);
 /* Disconnect, which succeeds; skips the case where the queue cannot be deleted now (6.4). */
 void disconnect(struct queue *q);
+void expect_disconnected(struct queue *q, uint16_t cid);
 /* Number of Queues, for a queue that the case connects by hand: some allocate them only when asked. */
 void grant_queue(struct queue *admin);
+/* ... an admin queue that has done so; NULL: of the tested subsystem. */
+struct queue *granting_queue(struct t *t, const char *subnqn);
 
 /* --- behind the macros --------------------------------------------------------------------- */
 

@@ -44,9 +44,7 @@ uint32_t with_css(struct queue *q, uint32_t cc)
         return cap & CAP_CSS_IOCSS ? cc | 6u << 4 : cc;
 }
 
-/* ms that the controller says it takes for CSTS to follow CC: CAP.TO, and CRTO.CRWMT where that is more, as CAP.TO
- * is full (3.5.4). */
-static unsigned announced_ms(const struct caps *c)
+unsigned announced_ms(const struct caps *c)
 {
         enum { UNIT = 500, UNKNOWN = 30000 };
         unsigned to = CAP_TO(c->cap), crwmt = c->crto & 0xffff;
@@ -54,6 +52,62 @@ static unsigned announced_ms(const struct caps *c)
         if (c->cap == 0)
                 return UNKNOWN;
         return (to > crwmt ? to : crwmt) * UNIT;
+}
+
+static unsigned shutdown_ms(const struct caps *c)
+{
+        enum { LEAST = 5000, MOST = 120000 };
+        unsigned rtd3e = le32_get(c->id.rtd3e) / 1000;
+
+        if (rtd3e < LEAST)
+                return LEAST;
+        return rtd3e < MOST ? rtd3e : MOST;
+}
+
+/* ms that a change of CC or NSSD may take until it is answered, which may be when all is done: nobody says that it is not. */
+static unsigned slow_ms(const struct queue *q)
+{
+        unsigned ready = announced_ms(caps(q->t)), down = shutdown_ms(caps(q->t));
+
+        return ready > down ? ready : down;
+}
+
+void set_slowly(struct queue *q, uint32_t ofst, uint32_t value)
+{
+        unsigned ms = slow_ms(q);
+        uint64_t left = t_lend(q->t, t_scaled(q->t, ms));
+
+        q->patience = ms;
+        property_set(q, ofst, value);
+        q->patience = 0;
+        t_repay(q->t, left);
+}
+
+uint32_t shst_after(struct queue *q, uint32_t shst, unsigned ms)
+{
+        uint64_t begun = now_ms(), left = t_lend(q->t, t_scaled(q->t, ms));
+        uint32_t csts;
+
+        while (CSTS_SHST(csts = (uint32_t)property_get(q, PROP_CSTS)) == shst &&
+               now_ms() - begun < ms)
+                pause_ms(q->t, 1);
+        t_repay(q->t, left);
+        return CSTS_SHST(csts);
+}
+
+/* 3.6.1 has hosts wait for RTD3E or longer, and binds no controller to that; nor is it said how soon after CC.SHN a
+ * shutdown shows. */
+uint32_t begin_shutdown(struct queue *q, uint32_t shn)
+{
+        enum { NORMAL, OCCURRING, BEGIN_MS = 5000 };
+        uint32_t shst;
+
+        q->may_end = true;
+        set_slowly(q, PROP_CC, with_css(q, CC_RUN | shn));
+        shst = shst_after(q, NORMAL, BEGIN_MS);
+        if (shst == OCCURRING)
+                shst = shst_after(q, OCCURRING, shutdown_ms(caps(q->t)));
+        return shst;
 }
 
 static void await_csts(struct queue *q, uint32_t mask, uint32_t value, unsigned ms)
@@ -79,9 +133,7 @@ void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
         uint64_t left = t_lend(q->t, 2 * t_scaled(q->t, ms + REPLY_MS));
 
         q->may_end = !(cc & CC_EN);
-        q->patience = ms; /* it may answer when all is done */
-        property_set(q, PROP_CC, fit);
-        q->patience = 0;
+        set_slowly(q, PROP_CC, fit);
         await_csts(q, mask, value, ms);
         t_repay(q->t, left);
 }

@@ -1048,9 +1048,67 @@ void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n)
                 instead(q, NULL, "nothing is received");
 }
 
+/* --- the end of an association ---------------------------------------------------------------- */
+
+uint32_t expiry_ms(const struct t *t, uint32_t kato)
+{
+        enum { LATE_MS = 5000 };
+
+        return 2 * kato + le16_get(caps(t)->id.cqt) + LATE_MS;
+}
+
+static bool is_served(struct queue *q)
+{
+        uint16_t cid = send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid);
+
+        return expect_answer(q, cid).status == NVME_SUCCESS && !q->over;
+}
+
+static bool ends_served(struct queue *q, uint64_t ms)
+{
+        uint64_t end = now_ms() + ms;
+
+        while (now_ms() < end) {
+                if (!is_served(q))
+                        return true;
+                pause_ms(q->t, 50);
+        }
+        return false;
+}
+
+/* Commands might start the Keep Alive timer again: none is sent. Two intervals may go by (3.9.4.2). */
+static bool ends_by_keep_alive(struct queue *q, uint32_t kato)
+{
+        uint64_t ms = expiry_ms(q->t, kato), end = now_ms() + ms, left = t_lend(q->t, ms);
+        bool ended = false;
+
+        while (!ended && now_ms() < end)
+                ended = ends_within(q, 100);
+        t_repay(q->t, left);
+        return ended || !is_served(q);
+}
+
+void expect_lost(struct queue *q, uint32_t kato)
+{
+        enum { GONE_MS = 4000 };
+
+        require(q->t, caps(q->t)->nsid, "no namespace for Flush");
+        if (ends_served(q, GONE_MS + le16_get(caps(q->t)->id.cqt)))
+                return;
+        require(q->t, kato <= LOST_KATO_MOST, "only Keep Alive may end it, in %u ms", kato);
+        want(q->t, kato > 0 && ends_by_keep_alive(q, kato), "the end of the I/O queue",
+             "Flush succeeds, for %u s, and after Keep Alive has expired", GONE_MS / 1000);
+        lenient(q->t, "the end of the I/O queue", "Flush succeeds, until Keep Alive has expired");
+}
+
 void disconnect(struct queue *q)
 {
-        struct reply r = expect_resp(q, send_disconnect(q, 0));
+        expect_disconnected(q, send_disconnect(q, 0));
+}
+
+void expect_disconnected(struct queue *q, uint16_t cid)
+{
+        struct reply r = expect_resp(q, cid);
 
         if (q->over)
                 return;

@@ -79,6 +79,26 @@ struct queue *tcp_open_bare(struct t *t)
         return q;
 }
 
+void await_target(struct t *t)
+{
+        enum { LEAST_MS = 5000, STEP_MS = 100 };
+        const struct suite *s = t->suite;
+        unsigned ms = announced_ms(caps(t)) > LEAST_MS ? announced_ms(caps(t)) : LEAST_MS;
+        uint64_t left = t_lend(t, t_scaled(t, ms)), end = t_deadline(t, ms);
+        struct suite_conn *c = NULL;
+        char error[RESULT_TEXT];
+
+        while (!t_is_rdma(t) && !c && now_ms() < end) {
+                c = conn_tcp_open(s->traddr, s->trsvcid, STEP_MS, ++t->connections, &t->log, error,
+                                  sizeof(error));
+                if (c)
+                        conn_free(c);
+                else
+                        pause_ms(t, STEP_MS);
+        }
+        t_repay(t, left);
+}
+
 struct queue *tcp_open(struct t *t)
 {
         struct queue *q = tcp_open_bare(t);
@@ -266,6 +286,14 @@ void half_close(struct queue *q)
 {
         provoke(q);
         conn_half_close(tcp_of(q));
+}
+
+struct queue *granting_queue(struct t *t, const char *subnqn)
+{
+        struct queue *q = admin_queue(t, .subnqn = subnqn);
+
+        grant_queue(q);
+        return q;
 }
 
 void grant_queue(struct queue *admin)

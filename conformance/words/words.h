@@ -137,6 +137,9 @@ struct command *command_of(struct queue *q, uint16_t cid);
 /* Something is done on q that could hurt who is tested: it has to live on afterwards, and so do its other
  * connections. */
 void provoke(struct queue *q);
+/* ms that the controller says it takes for CSTS to follow CC: CAP.TO, and CRTO.CRWMT where that is more, as CAP.TO
+ * is full (3.5.4). */
+unsigned announced_ms(const struct caps *c);
 /* sqsize, or as much as an I/O queue can have by CAP.MQES (not known while probing). */
 uint16_t fitting_sqsize(struct t *t, uint16_t qid, uint16_t sqsize);
 

@@ -64,11 +64,12 @@ CASE("fab/keep-alive/after-shutdown", MUST, RULES(KA_INACTIVE),
         struct queue *other = admin_queue(t), *q;
         uint32_t ms;
 
-        set_cc(other, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        begin_shutdown(other, CC_SHN_NORMAL);
         q = admin_queue(t, .kato = KATO);
         ms = patience(q);
-        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        begin_shutdown(q, CC_SHN_NORMAL);
         require(t, !ends_within(q, QUIET_MS), "%s", why);
+        q->may_end = false;
         expect_no_expiry(q, other, ms, why);
 }
 

@@ -360,6 +360,7 @@ CASE("rdma/request/ird-1", MUST, RULES(RDMA_READ_LIMIT),
         uint8_t depth = expect_accept(q).reads_out;
 
         want(t, depth <= 1, "an initiator depth of at most 1", "%u", depth);
+        grant_queue(q->admin);
         expect_connected(q, send_connect(q));
         exercise(q);
 }

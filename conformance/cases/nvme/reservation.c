@@ -547,7 +547,7 @@ CASE("base/reservation/report-gone", MUST, RULES(RESV_STATUS),
 
         expect_reserved(q, do_register(q, KEY(1)), NVME_SUCCESS);
         expect_reserved(other, do_register(other, KEY(2)), NVME_SUCCESS);
-        set_cc(other->admin, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        begin_shutdown(other->admin, CC_SHN_NORMAL);
         hang_up(other->admin);
         for (int i = 0; i < 100; i++) { /* until the association has ended */
                 give_ms(t, 50);

@@ -7,6 +7,7 @@ enum {
         WAIT_MS = 20000, /* a shutdown has no deadline: then the case says so */
         POLL_MS = 20,
         QUIET_MS = 100,
+        LATE_MS = 5000,        /* until a reset shows */
         EVENT = AEN_IMMEDIATE, /* Normal NVM Subsystem Shutdown, which has no log page */
         SHST = CSTS_SHST_OCCURS | CSTS_SHST_COMPLETE,
 };
@@ -28,9 +29,10 @@ static struct queue *whole(struct t *t, uint64_t capability)
         return q;
 }
 
-/* The connection ends before or after the response. */
+/* The connection ends before or after the response; how soon nobody says. */
 static void reset_subsystem(struct queue *q)
 {
+        q->patience = WAIT_MS;
         expect_answer(q, send_property_set(q, PROP_NSSR, PROP_ATTRIB_4, NSSR_RESET));
 }
 
@@ -41,6 +43,7 @@ static void restore(struct t *t)
 
         if (!caps(t)->expendable)
                 return;
+        await_target(t);
         q = admin_queue(t, .subnqn = caps(t)->expendable, .disabled = true);
         if (csts(q) & SHST)
                 reset_subsystem(q);
@@ -73,9 +76,10 @@ CASE("fab/subsystem/reset", MUST, RULES(FAB_NSSR),
         struct queue *q = whole(t, CAP_NSSRS), *other = whole(t, CAP_NSSRS);
 
         reset_subsystem(q);
-        expect_end(q, 0);
-        expect_end(other, 0);
+        expect_end(q, LATE_MS);
+        expect_end(other, LATE_MS);
         give_ms(t, QUIET_MS);
+        await_target(t);
         q = whole(t, CAP_NSSRS);
         want_eq(t, "CSTS.NSSRO", csts(q) & CSTS_NSSRO, CSTS_NSSRO);
         property_set(q, PROP_CSTS, CSTS_NSSRO);
@@ -107,8 +111,8 @@ CASE("fab/subsystem/shutdown", MUST, RULES(FAB_NSS),
 {
         struct queue *q = whole(t, CAP_SHUTDOWN_ALL), *other = whole(t, CAP_SHUTDOWN_ALL);
 
-        property_set(other, PROP_CC, with_css(other, CC_RUN) | CC_SHN_NORMAL);
-        property_set(q, PROP_NSSD, NSSD_ABRUPT);
+        set_slowly(other, PROP_CC, with_css(other, CC_RUN) | CC_SHN_NORMAL);
+        set_slowly(q, PROP_NSSD, NSSD_ABRUPT);
         want_down(q, other);
 }
 
@@ -121,23 +125,24 @@ CASE("fab/subsystem/shutdown-stays", MUST, RULES(FAB_NSS_STAYS),
         struct queue *other = whole(t, CAP_SHUTDOWN_ALL | CAP_SHUTDOWN_STAYS | CAP_NSSRS);
         uint32_t run = with_css(q, CC_RUN);
 
-        property_set(q, PROP_NSSD, NSSD_NORMAL);
+        set_slowly(q, PROP_NSSD, NSSD_NORMAL);
         want_down(q, other);
-        property_set(q, PROP_CC, run | CC_SHN_NORMAL);
+        set_slowly(q, PROP_CC, run | CC_SHN_NORMAL);
         want_eq(t, "SHN of CC", CC_SHN(property_get(q, PROP_CC)), 1);
         want_eq(t, "ST and SHST after CC.SHN", csts(q) & (CSTS_ST | SHST),
                 CSTS_ST | CSTS_SHST_COMPLETE);
         set_cc(q, 0, CSTS_RDY, 0);
         want_eq(t, "ST and SHST after a Controller Reset", csts(q) & (CSTS_ST | SHST),
                 CSTS_ST | CSTS_SHST_COMPLETE);
-        property_set(q, PROP_CC, run);
+        set_slowly(q, PROP_CC, run);
         give_ms(t, QUIET_MS);
         want_eq(t, "EN of CC", property_get(q, PROP_CC) & CC_EN, CC_EN);
         want_eq(t, "RDY, ST and SHST after CC.EN", csts(q) & (CSTS_RDY | CSTS_ST | SHST),
                 CSTS_ST | CSTS_SHST_COMPLETE);
         reset_subsystem(q);
-        expect_end(q, 0);
+        expect_end(q, LATE_MS);
         give_ms(t, QUIET_MS);
+        await_target(t);
         q = admin_queue(t, .subnqn = caps(t)->expendable, .disabled = true);
         want_eq(t, "ST and SHST after an NVM Subsystem Reset", csts(q) & (CSTS_ST | SHST), 0);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
@@ -155,7 +160,7 @@ CASE(
 
         identify_ctrl(q);
         identify_ctrl(other);
-        property_set(q, PROP_NSSD, NSSD_NORMAL);
+        set_slowly(q, PROP_NSSD, NSSD_NORMAL);
         want_eq(t, "the event of this controller", expect_success(q, aer).dw0, EVENT);
         want_eq(t, "the event of the other controller", expect_success(other, aer_other).dw0,
                 EVENT);
