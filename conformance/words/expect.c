@@ -481,7 +481,7 @@ static bool is_mandatory(const struct queue *q, const union sqe *s)
 }
 
 /* How the state of a namespace, or what another host does to it, ends commands that are right. A case that makes such a
- * state itself runs alone. */
+ * state itself runs alone, and one that reserves says so. */
 static bool is_state(const struct queue *q, uint16_t status)
 {
         static const uint16_t statuses[] = { NVME_SANITIZING,       NVME_CAPACITY_EXCEEDED,
@@ -491,10 +491,12 @@ static bool is_state(const struct queue *q, uint16_t status)
         size_t n = sizeof(statuses) / sizeof(statuses[0]),
                ana = caps(q->t)->id.cmic & CMIC_ANA ? 0 : 3;
         const struct test_case *test = q->t->test;
+        bool made = status == NVME_RESERVATION_CONFLICT ? world(q->t)->reserves
+                                                        : test->alone || test->changes;
 
         for (size_t i = 0; i < n - ana; i++)
                 if (statuses[i] == status)
-                        return !q->conn->admin && !test->alone && !test->changes;
+                        return !q->conn->admin && !made;
         return false;
 }
 
