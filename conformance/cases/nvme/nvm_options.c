@@ -45,9 +45,11 @@ CASE("nvm/protection/ignored", MUST, RULES(NVM_NO_PROTECTION),
      .writes = true)
 {
         struct queue *q = io_queue(t);
-        struct cmd all = { .cdw2 = UINT32_MAX,
-                           .cdw3 = UINT32_MAX,
-                           .cdw12 = PRACT | PRCHK | STC,
+        bool wide =
+            caps(t)->vs >= NVME_VERSION(2, 0, 0); /* STC and upper tags were reserved before */
+        struct cmd all = { .cdw2 = wide ? UINT32_MAX : 0,
+                           .cdw3 = wide ? UINT16_MAX : 0,
+                           .cdw12 = PRACT | PRCHK | (wide ? STC : 0),
                            .cdw14 = UINT32_MAX,
                            .cdw15 = UINT32_MAX };
         struct cmd check = { .cdw12 = PRCHK };
