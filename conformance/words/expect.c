@@ -564,12 +564,17 @@ void require_feature(struct queue *q, struct reply r, const char *why, ...)
                 check_status(q, r, NVME_SUCCESS);
 }
 
+void want_success(struct queue *q, struct reply r)
+{
+        if (!q->over)
+                check_status(q, r, NVME_SUCCESS);
+}
+
 struct reply succeed(struct queue *q, uint16_t cid)
 {
         struct reply r = finish(q, cid);
 
-        if (!q->over)
-                check_status(q, r, NVME_SUCCESS);
+        want_success(q, r);
         return r;
 }
 
@@ -591,8 +596,7 @@ struct reply succeed_slow(struct queue *q, uint16_t cid)
 {
         struct reply r = finish_slow(q, cid);
 
-        if (!q->over)
-                check_status(q, r, NVME_SUCCESS);
+        want_success(q, r);
         return r;
 }
 
