@@ -1347,3 +1347,21 @@ def test_others_fill_the_persistent_event_log():
         target.communicate()
         proxy.close()
     assert [(r["id"], r["expected"], r["seen"]) for r in judged if r["verdict"] not in ("pass", "skip")] == []
+
+
+# --- what other hosts do, and what takes its time --------------------------------------------------
+
+@pytest.mark.parametrize("status", ["0/83h", "0/84h", "0/1dh", "0/82h"])
+def test_the_state_of_a_namespace_is_no_fault(status):
+    """Reserved by another host, being formatted or sanitized, not ready: commands that are right end with that."""
+    results = conform("--fault", f"status={status} cmd=read,write", "nvm/read/*", "nvm/write/*", "nvm/copy/*", "nvm/compare/*",
+                      "nvm/write-zeroes/*")
+    assert not [r["id"] for r in results if r["verdict"] in ("fail", "error")]
+
+
+@pytest.mark.parametrize("command, cases", [("dataset-management", "nvm/dsm/*"), ("format-nvm", "base/format/erases"),
+                                            ("write-zeroes", "nvm/write-zeroes/zeroes"),
+                                            ("namespace-management", "base/namespace/create")])
+def test_some_commands_take_their_time(command, cases):
+    results = conform("--timeout-scale", "1", "--fault", f"delay=3500ms cmd={command}", cases)
+    assert not [r["id"] for r in results if r["verdict"] in ("fail", "error")]

@@ -376,8 +376,10 @@ void expect_error_since(struct queue *q, uint32_t since, uint16_t cid, uint16_t 
 struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */
 struct reply succeed(struct queue *q, uint16_t cid);
-/* The same, of a command for whose time there is no limit: a case that waits longer than a minute for it is an error of
- * its own, which says nothing about the target. */
+/* What succeed() wants of a response that is there. */
+void want_success(struct queue *q, struct reply r);
+/* finish() and succeed() of a command for whose time there is no limit: a case that waits longer than a minute for it
+ * is an error of its own, which says nothing about the target. */
 struct reply finish_slow(struct queue *q, uint16_t cid);
 struct reply succeed_slow(struct queue *q, uint16_t cid);
 /* succeed(), of a command whose SGL is longer than its data. Skips the case where the controller does not

@@ -501,14 +501,16 @@ static bool passes_by(const struct queue *q, struct reply r)
         return false;
 }
 
-/* How the state of a namespace, or what another host does to it, ends commands that are right. */
+/* How the state of a namespace, or what another host does to it, ends commands that are right; a case that reserves says so
+ * itself. */
 static bool is_state(const struct queue *q, uint16_t status)
 {
         bool ana = caps(q->t)->id.cmic & CMIC_ANA;
 
         switch (status) {
-        case NVME_CAPACITY_EXCEEDED:
         case NVME_RESERVATION_CONFLICT:
+                return !q->conn->admin && !world(q->t)->reserves;
+        case NVME_CAPACITY_EXCEEDED:
                 return !q->conn->admin && is_by_others(q);
         case NVME_ANA_LOSS:
         case NVME_ANA_INACCESSIBLE:
@@ -583,12 +585,17 @@ void require_feature(struct queue *q, struct reply r, const char *why, ...)
                 check_status(q, r, NVME_SUCCESS);
 }
 
+void want_success(struct queue *q, struct reply r)
+{
+        if (!q->over)
+                check_status(q, r, NVME_SUCCESS);
+}
+
 struct reply succeed(struct queue *q, uint16_t cid)
 {
         struct reply r = finish(q, cid);
 
-        if (!q->over)
-                check_status(q, r, NVME_SUCCESS);
+        want_success(q, r);
         return r;
 }
 
@@ -610,8 +617,7 @@ struct reply succeed_slow(struct queue *q, uint16_t cid)
 {
         struct reply r = finish_slow(q, cid);
 
-        if (!q->over)
-                check_status(q, r, NVME_SUCCESS);
+        want_success(q, r);
         return r;
 }
 

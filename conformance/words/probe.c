@@ -215,11 +215,17 @@ static void probe_namespace(struct t *t)
                 identify(q, CNS_NS, le32_get(list[0]));
 }
 
-/* One that is reached by another path (ANA: Inaccessible, Persistent Loss) is none to test with. What
- * fails for other reasons is for cases to see. */
-static void probe_path(struct t *t)
+/* It is reached by another path (ANA: Inaccessible, Persistent Loss), or another host has reserved it. */
+static bool is_barred(uint16_t status)
 {
         enum { SCT_PATH = 3 };
+
+        return status >> 8 == SCT_PATH || status == NVME_RESERVATION_CONFLICT;
+}
+
+/* One that is barred is none to test with. What fails for other reasons is for cases to see. */
+static void probe_path(struct t *t)
+{
         struct queue *q = io_queue(t);
         const le32_t *list;
         unsigned i = 0;
@@ -227,7 +233,7 @@ static void probe_path(struct t *t)
         require(t, caps(t)->nsid && !peer(t)->write_nsid, "there is nothing to choose");
         list = identify(q->admin, CNS_NS_LIST, 0);
         while ((i = next_namespace(t, q->admin, list, i)))
-                if (finish(q, send_read(q)).status >> 8 != SCT_PATH)
+                if (!is_barred(finish(q, send_read(q)).status))
                         return;
         found(t)->nsid = 0;
 }

@@ -59,7 +59,7 @@ CASE("nvm/read/last-block", MUST, RULES(NVM_RANGE),
         r = finish(q, send_read_at(q, last, 1));
         require(t, r.status >> 8 != MEDIA, "the last block cannot be read: %s",
                 status_name(r.status));
-        want_eq(t, "the status of a Read of the last block", r.status, NVME_SUCCESS);
+        want_success(q, r);
         require_carried(t, 2);
         expect_error(q, send_read_at(q, last, 2), NVME_LBA_RANGE);
         expect_works(q);
@@ -225,11 +225,23 @@ CASE("nvm/write/alone", MUST, RULES(NVM_DATA),
         want_ends(q, data);
 }
 
+/* As r2t_bytes(), of a Compare, which brings its metadata where Write and Read do not (caps.made). */
+static uint32_t compare_bytes(struct t *t)
+{
+        uint32_t n = r2t_bytes(t), block = caps(t)->block, mdts = caps(t)->mdts;
+
+        if (caps(t)->made && mdts)
+                while (n > 0 && n / block * (block + caps(t)->ms) > mdts)
+                        n -= block;
+        require(t, n > 0, "MDTS is less than a block with its metadata");
+        return n;
+}
+
 CASE("nvm/compare/blocks", MUST, RULES(NVM_COMPARE),
      "Compare tells equal blocks from different ones", .writes = true)
 {
         struct queue *q = io_queue(t);
-        uint32_t n = r2t_bytes(t);
+        uint32_t n = compare_bytes(t);
         const uint8_t *data = pattern(t, 2 * n);
 
         require(t, le16_get(caps(t)->id.oncs) & ONCS_COMPARE, "Compare is not supported");
@@ -255,7 +267,7 @@ CASE("nvm/compare/byte", MUST, RULES(NVM_COMPARE),
      .writes = true)
 {
         struct queue *q = io_queue(t);
-        uint32_t n = r2t_bytes(t), at[] = { 0, n / 2, n - caps(t)->block + caps(t)->plain - 1 };
+        uint32_t n = compare_bytes(t), at[] = { 0, n / 2, n - caps(t)->block + caps(t)->plain - 1 };
         const uint8_t *data = pattern(t, n);
 
         require(t, le16_get(caps(t)->id.oncs) & ONCS_COMPARE, "Compare is not supported");

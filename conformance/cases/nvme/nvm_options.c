@@ -45,9 +45,11 @@ CASE("nvm/protection/ignored", MUST, RULES(NVM_NO_PROTECTION),
      .writes = true)
 {
         struct queue *q = io_queue(t);
-        struct cmd all = { .cdw2 = UINT32_MAX,
-                           .cdw3 = UINT32_MAX,
-                           .cdw12 = PRACT | PRCHK | STC,
+        bool wide =
+            caps(t)->vs >= NVME_VERSION(2, 0, 0); /* STC and upper tags were reserved before */
+        struct cmd all = { .cdw2 = wide ? UINT32_MAX : 0,
+                           .cdw3 = wide ? UINT16_MAX : 0,
+                           .cdw12 = PRACT | PRCHK | (wide ? STC : 0),
                            .cdw14 = UINT32_MAX,
                            .cdw15 = UINT32_MAX };
         struct cmd check = { .cdw12 = PRCHK };
@@ -155,15 +157,17 @@ CASE("nvm/flush/cache-off", MUST, RULES(NVM_FLUSH),
      "Flush succeeds while the volatile write cache is off")
 {
         struct queue *q = io_queue(t);
+        struct reply was;
         uint16_t status;
-        uint32_t was;
 
         require(t, caps(t)->id.vwc & 1, "there is no volatile write cache");
         require(t, caps(t)->nsid, "the subsystem has no namespace");
-        was = get_feature(q->admin, FEAT_WRITE_CACHE);
-        require(t, can_set(q->admin, FEAT_WRITE_CACHE, 0), "it cannot be turned off");
+        was = finish(q->admin,
+                     send_cmd(q->admin, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_WRITE_CACHE));
+        require(t, was.status == NVME_SUCCESS && can_set(q->admin, FEAT_WRITE_CACHE, 0),
+                "it cannot be turned off");
         status = finish(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid)).status;
-        can_set(q->admin, FEAT_WRITE_CACHE, was);
+        can_set(q->admin, FEAT_WRITE_CACHE, was.dw0);
         want_eq(t, "the status of Flush", status, NVME_SUCCESS);
 }
 

@@ -276,11 +276,13 @@ CASE("base/reservation/preempt-holder", MUST, RULES(RESV_PREEMPTED),
      "type",
      RESERVES)
 {
+        uint8_t types = rescap(reserving_queue(t));
+
         for (unsigned type = WRITE_EXCLUSIVE; type <= EXCLUSIVE_ACCESS_REGISTRANTS; type++) {
                 struct trio three;
                 unsigned after = type == WRITE_EXCLUSIVE ? EXCLUSIVE_ACCESS : WRITE_EXCLUSIVE;
 
-                if (!(rescap(reserving_queue(t)) >> type & 1))
+                if (!(types >> type & 1))
                         continue;
                 three = trio(t, type);
                 expect_reserved(three.q[1], do_preempt(three.q[1], after, KEY(2), KEY(1)),
@@ -291,6 +293,8 @@ CASE("base/reservation/preempt-holder", MUST, RULES(RESV_PREEMPTED),
                 want_registered(three.q[1], three.q[0], false);
                 want_registered(three.q[1], three.q[2], true);
                 expect_reserved(three.q[1], do_clear(three.q[1], KEY(2)), NVME_SUCCESS);
+                for (unsigned i = 0; i < HOSTS; i++) /* few targets have room for twelve */
+                        hang_up(three.q[i]->admin);
         }
 }
 
