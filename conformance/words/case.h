@@ -566,7 +566,9 @@ bool r2t_within(struct queue *q, unsigned ms, struct r2t *r);
 void disable_events(struct queue *q);
 /* Whether the response to this Asynchronous Event Request is there, and is of such an event. */
 bool reports_event(struct queue *q, uint16_t cid);
-#define NO_EVENTS "the controller, which has no I/O, does not support Asynchronous Event Request"
+/* r is of such a request: the case is skipped where its status says that there are none, as administrative controllers may,
+ * and discovery controllers without persistent connections (3.1.3.4). */
+void require_events(struct queue *q, struct reply r);
 /* For ms nothing comes but events that cannot be disabled, and (3.3.2.3) Command Sequence Error for the n
  * requests in `old`, which were sent before a reset and may have been late for it; up to Base 2.0 any error. */
 void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);

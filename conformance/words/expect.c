@@ -1001,6 +1001,15 @@ void disable_events(struct queue *q)
                 read_and_clear(q, LOG_CHANGED_NS, 4096);
 }
 
+void require_events(struct queue *q, struct reply r)
+{
+        const struct caps *c = caps(q->t);
+        bool optional = !c->io && (c->id.cntrltype == CNTRLTYPE_ADMIN || !c->persistent);
+
+        require(q->t, !optional || r.status != NVME_INVALID_OPCODE,
+                "the controller does not support Asynchronous Event Request");
+}
+
 /* An event that no bit of Asynchronous Event Configuration disables. */
 static bool is_own_event(const struct reply *r)
 {
@@ -1042,7 +1051,7 @@ void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n)
 
                 if (c && c->sqe.opc == NVME_AER)
                         r = reply_of(q, c, s);
-                require(q->t, caps(q->t)->io || r.status != NVME_INVALID_OPCODE, NO_EVENTS);
+                require_events(q, r);
                 for (unsigned i = 0; c && i < n; i++)
                         dropped |= old[i] == c->cid && is_aborted(q, r.status);
                 if (!dropped && !is_own_event(&r))
