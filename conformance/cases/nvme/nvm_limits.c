@@ -23,16 +23,14 @@ static struct place find_place(struct t *t)
 {
         const char *name = caps(t)->limited;
         struct queue *q = io_queue(t, .subnqn = name);
-        struct place p = { q, NULL, le16_get(identify_ctrl(q->admin)->oncs), 1, 0, 0, 0 };
+        struct place p = { q, NULL, le16_get(identify_ctrl(q->admin)->oncs), 0, 0, 0, 0 };
         const struct id_ns *ns;
         struct reply r;
 
         require(t, name || caps(t)->vs >= NVME_VERSION(2, 0, 0), "limits came with NVMe 2.0");
-        if (!name) {
-                require(t, caps(t)->nsid, "the subsystem has no namespace");
-                p.nsid = caps(t)->nsid;
-                p.lba = own_lba(t);
-        }
+        p.nsid = name ? (uint32_t)le_get(identify(q->admin, CNS_NS_LIST, 0), 4) : caps(t)->nsid;
+        require(t, p.nsid, "the subsystem has no namespace");
+        p.lba = name ? 0 : own_lba(t);
         ns = identify(q->admin, CNS_NS, p.nsid);
         r = finish(q->admin, send_cmd(q->admin, .opc = NVME_IDENTIFY, .cdw10 = CNS_IOCS_CTRL,
                                       .bytes = IDENTIFY_LEN));

@@ -173,6 +173,7 @@ CASE("base/reservation/rights-all-namespaces", MUST, RULES(RESV_RIGHTS),
 {
         struct queue *q = reserving_queue(t), *other = host_queue(t, 1);
 
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "before 2.0 nothing says so");
         require(t, (caps(t)->id.vwc >> 1 & 3) == 3, "Flush of all namespaces is not supported");
         require(t,
                 finish(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = NSID_ALL)).status == NVME_SUCCESS,
