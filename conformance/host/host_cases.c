@@ -268,7 +268,7 @@ struct played play_own(struct t *t)
         return seen;
 }
 
-static void want_success(struct t *t, const struct played *seen)
+static void want_done(struct t *t, const struct played *seen)
 {
         if (seen->status != 0)
                 fail(t, "the host completes its work", "it failed with %d: %s", seen->status,
@@ -305,7 +305,7 @@ static void want_live(struct t *t, const struct played *seen)
 {
         if (seen->caused && t->test->level != MUST)
                 skip(t, "the host does not offer this");
-        want_success(t, seen);
+        want_done(t, seen);
         if (seen->commands == 0)
                 broke(t, "the host sent the subsystem no command");
 }
@@ -398,7 +398,7 @@ static void play_idle(struct t *t)
         if (seen.idle <= seen.kato && seen.status == 0)
                 skip(t, "the host was idle for only %u ms, with a KATO of %u ms",
                      (unsigned)seen.idle, (unsigned)seen.kato);
-        want_success(t, &seen);
+        want_done(t, &seen);
         if (seen.renewed)
                 fail(t, "the association lives on",
                      "the host connected a new association after %u ms without a command",
@@ -450,7 +450,7 @@ static void play_modes(struct t *t)
 {
         struct played seen = play_own(t);
 
-        want_success(t, &seen);
+        want_done(t, &seen);
         if (!(seen.modes & TLS_PSK_KE))
                 fail(t, "the host offers PSK alone (psk_ke)", "it offers PSK with (EC)DHE alone");
         if (!(seen.modes & TLS_PSK_DHE_KE))
@@ -510,7 +510,7 @@ static void play_untold(struct t *t)
         if (seen.commands > seen.secured)
                 fail(t, "the host uses TLS", "it sent %u commands without TLS",
                      seen.commands - seen.secured);
-        want_success(t, &seen);
+        want_done(t, &seen);
 }
 
 /* --- what breaks a rule -------------------------------------------------------------------- */
@@ -609,7 +609,7 @@ static void judge_breach(struct t *t, const struct played *seen)
                 judge_failure(t, seen);
                 break;
         case REACT_TOLERATE:
-                want_success(t, seen);
+                want_done(t, seen);
                 break;
         case REACT_NONE: /* it may fail, but why it did nobody can tell; whether it lives is asked next */
                 if (seen->status != 0 && peer(t)->hook)
