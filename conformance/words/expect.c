@@ -564,7 +564,7 @@ void require_feature(struct queue *q, struct reply r, const char *why, ...)
                 check_status(q, r, NVME_SUCCESS);
 }
 
-void want_success(struct queue *q, struct reply r)
+void check_success(struct queue *q, struct reply r)
 {
         if (!q->over)
                 check_status(q, r, NVME_SUCCESS);
@@ -574,7 +574,7 @@ struct reply succeed(struct queue *q, uint16_t cid)
 {
         struct reply r = finish(q, cid);
 
-        want_success(q, r);
+        check_success(q, r);
         return r;
 }
 
@@ -596,7 +596,7 @@ struct reply succeed_slow(struct queue *q, uint16_t cid)
 {
         struct reply r = finish_slow(q, cid);
 
-        want_success(q, r);
+        check_success(q, r);
         return r;
 }
 
