@@ -491,8 +491,9 @@ static bool is_state(const struct queue *q, uint16_t status)
         size_t n = sizeof(statuses) / sizeof(statuses[0]),
                ana = caps(q->t)->id.cmic & CMIC_ANA ? 0 : 3;
         const struct test_case *test = q->t->test;
+        bool busy = status == NVME_FORMATTING || status == NVME_SANITIZING;
         bool made = status == NVME_RESERVATION_CONFLICT ? world(q->t)->reserves
-                                                        : test->alone || test->changes;
+                                                        : (busy && test->alone) || test->changes;
 
         for (size_t i = 0; i < n - ana; i++)
                 if (statuses[i] == status)
