@@ -1359,9 +1359,9 @@ def test_the_state_of_a_namespace_is_no_fault(status):
     assert not [r["id"] for r in results if r["verdict"] in ("fail", "error")]
 
 
-@pytest.mark.parametrize("command, cases", [("dataset-management", "nvm/dsm/*"), ("format-nvm", "base/format/erases"),
-                                            ("write-zeroes", "nvm/write-zeroes/zeroes"),
-                                            ("namespace-management", "base/namespace/create")])
+@pytest.mark.parametrize("command, cases", [("io:09h", "nvm/dsm/*"), ("admin:80h", "base/format/erases"),
+                                            ("io:08h", "nvm/write-zeroes/zeroes"),
+                                            ("admin:0dh", "base/namespace/create")])
 def test_some_commands_take_their_time(command, cases):
     results = conform("--timeout-scale", "1", "--fault", f"delay=3500ms cmd={command}", cases)
     assert not [r["id"] for r in results if r["verdict"] in ("fail", "error")]

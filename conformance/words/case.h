@@ -377,7 +377,7 @@ struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */
 struct reply succeed(struct queue *q, uint16_t cid);
 /* What succeed() wants of a response that is there. */
-void want_success(struct queue *q, struct reply r);
+void check_success(struct queue *q, struct reply r);
 /* finish() and succeed() of a command for whose time there is no limit: a case that waits longer than a minute for it
  * is an error of its own, which says nothing about the target. */
 struct reply finish_slow(struct queue *q, uint16_t cid);

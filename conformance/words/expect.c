@@ -481,10 +481,15 @@ static bool is_mandatory(const struct queue *q, const union sqe *s)
                (io && memchr(admin, s->opc, sizeof(admin)));
 }
 
-/* Of cases that make a state themselves it is known when it ends; they run alone. */
-static bool is_by_others(const struct queue *q)
+/* Of cases that make a state themselves it is known when it ends. Those that format or sanitize run alone. */
+static bool is_by_others(const struct queue *q, uint16_t status)
 {
-        return !q->t->test->alone && !q->t->test->changes;
+        const struct test_case *test = q->t->test;
+
+        if (status == NVME_RESERVATION_CONFLICT)
+                return !world(q->t)->reserves;
+        return !test->changes &&
+               !(test->alone && (status == NVME_FORMATTING || status == NVME_SANITIZING));
 }
 
 /* What passes by itself: the host may submit the command again (4.2.3.1, 4.2.3.4), and the case is run again. */
@@ -497,27 +502,18 @@ static bool passes_by(const struct queue *q, struct reply r)
 
         for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
                 if (statuses[i] == r.status)
-                        return !r.dnr && is_by_others(q);
+                        return !r.dnr && is_by_others(q, r.status);
         return false;
 }
 
-/* How the state of a namespace, or what another host does to it, ends commands that are right; a case that reserves says so
- * itself. */
+/* How the state of a namespace, or what another host does to it, ends commands that are right. */
 static bool is_state(const struct queue *q, uint16_t status)
 {
         bool ana = caps(q->t)->id.cmic & CMIC_ANA;
+        bool state = status == NVME_RESERVATION_CONFLICT || status == NVME_CAPACITY_EXCEEDED ||
+                     (ana && (status == NVME_ANA_LOSS || status == NVME_ANA_INACCESSIBLE));
 
-        switch (status) {
-        case NVME_RESERVATION_CONFLICT:
-                return !q->conn->admin && !world(q->t)->reserves;
-        case NVME_CAPACITY_EXCEEDED:
-                return !q->conn->admin && is_by_others(q);
-        case NVME_ANA_LOSS:
-        case NVME_ANA_INACCESSIBLE:
-                return ana && !q->conn->admin && is_by_others(q);
-        default:
-                return false;
-        }
+        return state && !q->conn->admin && is_by_others(q, status);
 }
 
 static void check_status(struct queue *q, struct reply r, uint16_t status)
@@ -585,7 +581,7 @@ void require_feature(struct queue *q, struct reply r, const char *why, ...)
                 check_status(q, r, NVME_SUCCESS);
 }
 
-void want_success(struct queue *q, struct reply r)
+void check_success(struct queue *q, struct reply r)
 {
         if (!q->over)
                 check_status(q, r, NVME_SUCCESS);
@@ -595,7 +591,7 @@ struct reply succeed(struct queue *q, uint16_t cid)
 {
         struct reply r = finish(q, cid);
 
-        want_success(q, r);
+        check_success(q, r);
         return r;
 }
 
@@ -617,7 +613,7 @@ struct reply succeed_slow(struct queue *q, uint16_t cid)
 {
         struct reply r = finish_slow(q, cid);
 
-        want_success(q, r);
+        check_success(q, r);
         return r;
 }
 

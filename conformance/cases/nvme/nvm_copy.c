@@ -288,7 +288,7 @@ static void succeed_across(struct queue *q, uint16_t cid)
 
         require(q->t, r.status != NVME_NOT_REACHABLE && r.status != NVME_COPY_RESOURCES,
                 "there is no way, or no room, for a Copy between these namespaces");
-        want_success(q, r);
+        check_success(q, r);
 }
 
 static struct copy_range range_of(struct block b)

@@ -50,7 +50,7 @@ static struct status get_status(struct queue *q, uint8_t type, uint64_t slba, ui
 
         require(q->t, type == ALLOCATED || r.status != NVME_INVALID_FIELD,
                 "Get LBA Status has no action %02Xh", type); /* figure 130: each is optional */
-        want_success(q->admin, r);
+        check_success(q->admin, r);
         return (struct status) { seen, (uint32_t)le_get(seen, 4), (bytes - HEADER) / ENTRY };
 }
 

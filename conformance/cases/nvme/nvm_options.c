@@ -93,7 +93,7 @@ CASE("nvm/hints/dsm", MUST, RULES(NVM_HINTS),
         require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "Dataset Management is not supported");
         data = write_six(q);
         for (uint32_t bits = 0; bits < 4; bits++)
-                succeed(q, send_dsm(q, bits, 0x08000735, bits));
+                succeed_slow(q, send_dsm(q, bits, 0x08000735, bits));
         for (uint32_t i = 0; i < SIX; i++)
                 want_block(q, i, data + i * block);
         for (uint32_t bits = 4; bits < 8; bits++)
@@ -298,6 +298,5 @@ CASE("nvm/write/announced-sgl", MUST, RULES(SGLS_ANNOUNCED),
         require(t, le32_get(caps(t)->id.sgls) & OFFSET, "SGLS bit 20 is 0");
         require(t, caps(t)->in_capsule >= caps(t)->block && caps(t)->block,
                 "no block fits the capsule");
-        want_eq(t, "the status of Write", finish(q, send_write(q, .in_capsule = true)).status,
-                NVME_SUCCESS);
+        succeed(q, send_write(q, .in_capsule = true));
 }
