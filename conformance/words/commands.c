@@ -156,10 +156,10 @@ static const void *discovery_piece(struct queue *q, uint32_t lsp, uint64_t at, u
         return r.data;
 }
 
-/* The log, and whether it has stayed the same; NULL: it is to be read again. */
+/* The log, and whether it has stayed the same; NULL: it is to be read again. In pieces where there are offsets (LPA). */
 static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entries, bool *same)
 {
-        enum { PIECE = 4096 };
+        uint64_t most = identify_ctrl(q)->lpa & LPA_EXTENDED ? KIB(4) : KIB(256);
         const struct disc_header *h = discovery_piece(q, lsp, 0, DISC_HEADER_LEN);
         const void *piece;
         uint64_t bytes;
@@ -172,8 +172,8 @@ static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entr
                 (unsigned long long)*entries);
         bytes = DISC_HEADER_LEN + *entries * DISC_ENTRY_LEN;
         log = t_alloc(q->t, bytes);
-        for (uint64_t at = 0; at < bytes; at += PIECE) {
-                uint32_t n = (uint32_t)(bytes - at < PIECE ? bytes - at : PIECE);
+        for (uint64_t at = 0; at < bytes; at += most) {
+                uint32_t n = (uint32_t)(bytes - at < most ? bytes - at : most);
 
                 if (!(piece = discovery_piece(q, lsp, at, n)))
                         return NULL;
