@@ -117,12 +117,17 @@ void require_inactive(struct queue *q, unsigned rule, uint32_t absent)
         require(t, absent <= nn, "all %u NSIDs are active", nn);
 }
 
+uint32_t retain_event(const struct queue *q)
+{
+        return caps(q->t)->vs >= NVME_VERSION(1, 3, 0) ? 1u << 15 : 0;
+}
+
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset)
 {
         uint32_t numd = bytes / 4 - 1;
 
         return send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = 0xffffffff,
-                        .cdw10 = lid | 1u << 15 | numd << 16, .cdw11 = numd >> 16,
+                        .cdw10 = lid | retain_event(q) | numd << 16, .cdw11 = numd >> 16,
                         .cdw12 = (uint32_t)offset, .cdw13 = (uint32_t)(offset >> 32),
                         .bytes = bytes);
 }
