@@ -164,7 +164,9 @@ static const void *discovery_piece(struct queue *q, uint32_t lsp, uint64_t at, u
 /* The log, and whether it has stayed the same; NULL: it is to be read again. In pieces where there are offsets (LPA). */
 static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entries, bool *same)
 {
-        uint64_t most = identify_ctrl(q)->lpa & LPA_EXTENDED ? KIB(4) : KIB(256);
+        const struct id_ctrl *id = identify_ctrl(q);
+        bool offsets = id->lpa & LPA_EXTENDED;
+        uint64_t most = offsets ? KIB(4) : KIB(256);
         const struct disc_header *h = discovery_piece(q, lsp, 0, DISC_HEADER_LEN);
         const void *piece;
         uint64_t bytes;
@@ -176,6 +178,8 @@ static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entr
         require(q->t, *entries <= DISC_LOG_MOST, "the log has %llu entries",
                 (unsigned long long)*entries);
         bytes = DISC_HEADER_LEN + *entries * DISC_ENTRY_LEN;
+        require(q->t, offsets || !id->mdts || id->mdts > 8 || bytes <= KIB(4) << id->mdts,
+                "the log is longer than MDTS, and there are no log page offsets");
         log = t_alloc(q->t, bytes);
         for (uint64_t at = 0; at < bytes; at += most) {
                 uint32_t n = (uint32_t)(bytes - at < most ? bytes - at : most);
