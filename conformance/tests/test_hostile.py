@@ -230,6 +230,7 @@ class Connection:
             page[4:72] = b" " * 68
             page[77], page[111], page[512], page[513] = 5, 1, *self.spoilt.entry_sizes
             page[259] = 3 if self.spoilt.aborts else 0 # AERL
+            page[261] = self.spoilt.lpa
             struct.pack_into("<H", page, 320, 10)
             struct.pack_into("<H", page, 386, self.spoilt.cqt)
             struct.pack_into("<HI", page, 514, 128, 1)
@@ -269,7 +270,7 @@ class Connection:
 class Spoilt:
     """How the target behaves; sound here."""
     cap, ioccsz, lbads, thinks, ready, tells, connected = CAP, 4 + 512, 9, 0, 1, True, 0
-    shutdown = begins = expires = cqt = reset_ends = 0
+    shutdown = begins = expires = cqt = reset_ends = lpa = 0
     aborts = False
     unknown = 0x4001
     again, vs, kato, strangers = 0x0c, 0x10400, 1000, ()

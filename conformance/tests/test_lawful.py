@@ -474,7 +474,7 @@ class CountsLater(Spoilt):
 
 class BusyLog(Spoilt):
     """A subsystem comes into the discovery log while it is read, and Discover Restart may tell of that."""
-    restarts, comes = False, 3
+    restarts, comes, lpa = False, 3, 4  # LPA: there are offsets
 
     def log(self, there, genctr):
         entries = b"".join(bytes([3, 1, 2, 0]) + struct.pack("<HHHH20x32s192x256s256s256x", 1, 0xffff, 32, 0,

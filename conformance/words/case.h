@@ -490,7 +490,9 @@ const le32_t *take_changed(struct queue *q);
  * active then, and fails by ID_NS_LIST, which it names, if those that are active are above NN as well. `rule`: what it
  * is about otherwise. */
 void require_inactive(struct queue *q, unsigned rule, uint32_t absent);
-/* From byte `offset` on; bytes: a multiple of 4. RAE is set: the event of the page stays. */
+/* RAE, for dword 10 of Get Log Page: the event of the page stays. 0 up to NVMe 1.2.1, where it is reserved. */
+uint32_t retain_event(const struct queue *q);
+/* From byte `offset` on; bytes: a multiple of 4. The event of the page stays. */
 const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 enum { DISC_LOG_MOST = 120 };

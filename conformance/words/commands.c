@@ -177,12 +177,17 @@ void require_inactive(struct queue *q, unsigned rule, uint32_t absent)
         require(t, absent <= nn, "all %u NSIDs are active", nn);
 }
 
+uint32_t retain_event(const struct queue *q)
+{
+        return caps(q->t)->vs >= NVME_VERSION(1, 3, 0) ? 1u << 15 : 0;
+}
+
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset)
 {
         uint32_t numd = bytes / 4 - 1;
 
         return send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = 0xffffffff,
-                        .cdw10 = lid | 1u << 15 | numd << 16, .cdw11 = numd >> 16,
+                        .cdw10 = lid | retain_event(q) | numd << 16, .cdw11 = numd >> 16,
                         .cdw12 = (uint32_t)offset, .cdw13 = (uint32_t)(offset >> 32),
                         .bytes = bytes);
 }
@@ -216,10 +221,12 @@ static const void *discovery_piece(struct queue *q, uint32_t lsp, uint64_t at, u
         return r.data;
 }
 
-/* The log, and whether it has stayed the same; NULL: it is to be read again. */
+/* The log, and whether it has stayed the same; NULL: it is to be read again. In pieces where there are offsets (LPA). */
 static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entries, bool *same)
 {
-        enum { PIECE = 4096 };
+        const struct id_ctrl *id = identify_ctrl(q);
+        bool offsets = id->lpa & LPA_EXTENDED;
+        uint64_t most = offsets ? KIB(4) : KIB(256);
         const struct disc_header *h = discovery_piece(q, lsp, 0, DISC_HEADER_LEN);
         const void *piece;
         uint64_t bytes;
@@ -231,9 +238,11 @@ static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entr
         require(q->t, *entries <= DISC_LOG_MOST, "the log has %llu entries",
                 (unsigned long long)*entries);
         bytes = DISC_HEADER_LEN + *entries * DISC_ENTRY_LEN;
+        require(q->t, offsets || !id->mdts || id->mdts > 8 || bytes <= KIB(4) << id->mdts,
+                "the log is longer than MDTS, and there are no log page offsets");
         log = t_alloc(q->t, bytes);
-        for (uint64_t at = 0; at < bytes; at += PIECE) {
-                uint32_t n = (uint32_t)(bytes - at < PIECE ? bytes - at : PIECE);
+        for (uint64_t at = 0; at < bytes; at += most) {
+                uint32_t n = (uint32_t)(bytes - at < most ? bytes - at : most);
 
                 if (!(piece = discovery_piece(q, lsp, at, n)))
                         return NULL;

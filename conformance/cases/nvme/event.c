@@ -76,6 +76,7 @@ static void change_noticed(struct queue *q)
 {
         uint64_t until = 0;
 
+        require(q->t, caps(q->t)->vs >= NVME_VERSION(1, 3, 0), "RAE was added in NVMe 1.3");
         change(q->t, CHANGE_NAMESPACES);
         while (!le32_get(read_changed(q, true)[0]))
                 require(q->t, look_again(q->t, &until), "no changed namespace is listed");

@@ -226,7 +226,7 @@ CASE("base/log/smart-namespace", MUST, RULES(LOG_SMART_NSID),
         require(t, !(caps(t)->id.lpa & LPA_SMART_NS), "SMART / Health is there per namespace");
         require(t, caps(t)->nsid, "the subsystem has no namespace");
         cid = send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = caps(t)->nsid,
-                       .cdw10 = LOG_SMART | 1u << 15 | 127u << 16, .bytes = 512);
+                       .cdw10 = LOG_SMART | retain_event(q) | 127u << 16, .bytes = 512);
         expect_error_since(q, NVME_VERSION(2, 2, 0), cid, NVME_INVALID_FIELD); /* a should before */
 }
 

@@ -55,10 +55,10 @@ static struct reply read_page(struct queue *q, const struct asked *a)
                 entries = discovery_bytes(q);
         if ((a->lid == LOG_DISCOVERY || (a->lid == LOG_ERROR && caps(q->t)->io)) && entries < bytes)
                 bytes = entries;
-        return finish(
-            q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
-                        .cdw10 = a->lid | (uint32_t)a->lsp << 8 | 1u << 15 | (bytes / 4 - 1) << 16,
-                        .bytes = bytes));
+        return finish(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                                  .cdw10 = a->lid | (uint32_t)a->lsp << 8 | retain_event(q) |
+                                           (bytes / 4 - 1) << 16,
+                                  .bytes = bytes));
 }
 
 /* Each of the rule's log pages that there is keeps what the rule demands of it. */
