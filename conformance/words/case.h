@@ -473,8 +473,8 @@ void set_cc(struct queue *q, uint32_t cc, uint32_t csts_mask, uint32_t csts);
 void set_slowly(struct queue *q, uint32_t ofst, uint32_t value);
 /* SHST as soon as it is no longer this, or after so many ms. */
 uint32_t shst_after(struct queue *q, uint32_t shst, unsigned ms);
-/* Sets CC.SHN, and waits until the shutdown is complete, as long as RTD3E says (5 s at least, 2 min at most): SHST then. That it is not
- * complete breaks nothing. The association may end with it. */
+/* Sets CC.SHN, and waits until the shutdown is complete, as long as RTD3E says (5 s at least, 2 min at most): SHST
+ * then. That it is not complete breaks nothing. The association may end with it. */
 uint32_t begin_shutdown(struct queue *q, uint32_t shn);
 #define ENDS_WITH_RESET "the association ends with the Controller Reset or shutdown (Base 3.1.2)"
 enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
@@ -578,8 +578,8 @@ void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);
  * late. */
 uint32_t expiry_ms(const struct t *t, uint32_t kato);
 /* q is an I/O queue whose association has ended with its admin queue: it executes no more commands (3.1.2), at once or,
- * which is lenient, when the Keep Alive timer has expired. Nobody says how soon, nor whether its connection ends. kato: what
- * is in force of LOST_KATO; the case is skipped where that is longer than LOST_KATO_MOST. */
+ * which is lenient, when the Keep Alive timer has expired. Nobody says how soon, nor whether its connection ends. kato:
+ * what is in force of LOST_KATO; the case is skipped where that is longer than LOST_KATO_MOST. */
 enum { LOST_KATO = 8000, LOST_KATO_MOST = 10000 };
 void expect_lost(struct queue *q, uint32_t kato);
 /* Disconnect, which succeeds; skips the case where the queue cannot be deleted now (6.4). */

@@ -64,7 +64,7 @@ static unsigned shutdown_ms(const struct caps *c)
         return rtd3e < MOST ? rtd3e : MOST;
 }
 
-/* ms that a change of CC or NSSD may take until it is answered, which may be when all is done: nobody says that it is not. */
+/* ms that a change of CC or NSSD may take until it is answered: nobody says that it is not when all is done. */
 static unsigned slow_ms(const struct queue *q)
 {
         unsigned ready = announced_ms(caps(q->t)), down = shutdown_ms(caps(q->t));

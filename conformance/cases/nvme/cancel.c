@@ -61,6 +61,21 @@ static uint32_t another_ns(struct queue *q)
         return first == caps(q->t)->nsid ? second : first;
 }
 
+/* Cancel while a Write waits for its data: how many commands are worked at is printed nowhere (B2.2 3.3.2.5), and the
+ * case is skipped where it is one. */
+static void expect_beside(struct queue *q, struct r2t r, uint16_t cid, uint16_t status)
+{
+        enum { CANCEL_MS = 1000 };
+
+        if (!answers_within(q, cid, CANCEL_MS)) {
+                serve(q, r);
+                succeed(q, r.cid);
+                finish(q, cid);
+                skip(q->t, "commands wait for the data of those before them");
+        }
+        expect_status(q, cid, status);
+}
+
 CASE("base/cancel/namespace", MUST, RULES(CANCEL_NSID),
      "Cancel of a command that has another NSID fails with Invalid Field, and leaves the command",
      .only = "tcp", .writes = true)
@@ -71,7 +86,7 @@ CASE("base/cancel/namespace", MUST, RULES(CANCEL_NSID),
         require(t, has_cancel(q->admin), "Cancel is not supported");
         another_ns(q);
         r = open_r2t(q);
-        expect_status(q,
+        expect_beside(q, r,
                       send_cmd(q, .opc = NVME_CANCEL, .nsid = another_ns(q),
                                .cdw10 = (uint32_t)r.cid << 16 | 1, .cdw11 = SINGLE),
                       NVME_INVALID_FIELD);
@@ -91,7 +106,7 @@ CASE("base/cancel/multiple", MUST, RULES(CANCEL_MULTIPLE),
                 return;
         another_ns(q);
         r = open_r2t(q);
-        expect_status(q,
+        expect_beside(q, r,
                       send_cmd(q, .opc = NVME_CANCEL, .nsid = another_ns(q),
                                .cdw10 = (uint32_t)ANY_CID << 16 | 1, .cdw11 = MULTIPLE),
                       NVME_SUCCESS);
