@@ -55,6 +55,14 @@ static uint16_t send_last(struct formatted *f, unsigned i, uint8_t opc, const vo
                             opc == NVME_WRITE && caps(f->q->t)->in_capsule >= f->ns[i].block);
 }
 
+/* An unreadable block has not kept it either. */
+static bool keeps(struct formatted *f, unsigned i, const uint8_t *data)
+{
+        struct reply r = finish(f->q, send_last(f, i, NVME_READ, NULL));
+
+        return r.status == NVME_SUCCESS && memcmp(r.data, data, f->ns[i].block) == 0;
+}
+
 /* A pattern in the last block of each namespace. */
 static const uint8_t *fill(struct formatted *f)
 {
@@ -62,15 +70,10 @@ static const uint8_t *fill(struct formatted *f)
 
         for (unsigned i = 0; i < LIST && f->ns[i].nsid; i++)
                 succeed(f->q, send_last(f, i, NVME_WRITE, data));
+        for (unsigned i = 0; i < LIST && f->ns[i].nsid; i++)
+                require(f->q->t, keeps(f, i, data), "the last block of namespace %u cannot be read",
+                        f->ns[i].nsid);
         return data;
-}
-
-/* An unreadable block has not kept it either. */
-static bool keeps(struct formatted *f, unsigned i, const uint8_t *data)
-{
-        struct reply r = finish(f->q, send_last(f, i, NVME_READ, NULL));
-
-        return r.status == NVME_SUCCESS && memcmp(r.data, data, f->ns[i].block) == 0;
 }
 
 /* With the format in use. */
