@@ -577,10 +577,10 @@ void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);
 /* ms until an association of which nothing is heard has ended by its Keep Alive timer (3.9.4.2, 3.9.5), which may be
  * late. */
 uint32_t expiry_ms(const struct t *t, uint32_t kato);
+enum { LOST_KATO = 8000, LOST_KATO_MOST = 10000 };
 /* q is an I/O queue whose association has ended with its admin queue: it executes no more commands (3.1.2), at once or,
  * which is lenient, when the Keep Alive timer has expired. Nobody says how soon, nor whether its connection ends. kato:
  * what is in force of LOST_KATO; the case is skipped where that is longer than LOST_KATO_MOST. */
-enum { LOST_KATO = 8000, LOST_KATO_MOST = 10000 };
 void expect_lost(struct queue *q, uint32_t kato);
 /* Disconnect, which succeeds; skips the case where the queue cannot be deleted now (6.4). */
 void disconnect(struct queue *q);

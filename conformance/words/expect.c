@@ -619,7 +619,7 @@ struct reply succeed_slow(struct queue *q, uint16_t cid)
 
 struct reply succeed_long(struct queue *q, uint16_t cid)
 {
-        struct reply r = finish(q, cid);
+        struct reply r = finish_slow(q, cid);
         bool supported = le32_get(caps(q->t)->id.sgls) & SGLS_LLDTS;
 
         require(q->t, q->over || supported || r.status != NVME_SGL_LENGTH,

@@ -70,17 +70,15 @@ CASE("nvm/write/beyond", MUST, RULES(NVM_RANGE),
 {
         const uint64_t beyond[] = { caps(t)->blocks, UINT64_MAX };
         struct queue *q = io_queue(t);
-        uint32_t n = r2t_bytes(t), block;
+        uint32_t n = r2t_bytes(t), block = caps(t)->block;
 
-        block =
-            caps(t)
-                ->block; /* one of them in the second Write: more would wrap to blocks of others */
+        /* One block in the second Write: more would wrap to blocks of others. */
         for (int i = 0; i < 2; i++, n = block)
                 expect_error(q,
                              send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid,
                                       .cdw10 = (uint32_t)beyond[i],
                                       .cdw11 = (uint32_t)(beyond[i] >> 32), .cdw12 = n / block - 1,
-                                      .bytes = n),
+                                      .bytes = n, .in_capsule = n <= caps(t)->in_capsule),
                              NVME_LBA_RANGE);
         expect_works(q);
 }
