@@ -93,12 +93,12 @@ static size_t cases_of(const struct trials *t, const struct trial *trial,
         return n;
 }
 
-/* What its party should not do is lenient, and so is what an older one may. */
+/* What its party should not do is lenient, and so is what an older one may, or what meets a reaction inexactly. */
 static bool is_advised(const struct trials *t, const struct flaw *flaw)
 {
         const struct rule *r = rulebook_get(t->f->family->rules, flaw->breaks);
 
-        return flaw->younger || (r && r->level == LEVEL_SHOULD);
+        return flaw->lenient || (r && r->level == LEVEL_SHOULD);
 }
 
 /* A flaw fails a case; a host's may also be what a capture of the case shows. */

@@ -125,7 +125,7 @@ struct flaw {
         const char *only; /* transport; NULL: any */
         bool host;        /* a host has it, and cases of --role host find it; else a target */
         bool
-            younger; /* the rule binds from a later revision on: older peers that do so are lenient */
+            lenient; /* found at that grade: the rule binds from a later revision on, or is met inexactly */
         const char *found_by; /* ids of cases (or how they begin), apart by spaces */
 };
 

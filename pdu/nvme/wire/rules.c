@@ -47,7 +47,7 @@ static const struct flaw flaws[FLAWS] = {
 #define FOUND_BY(cases) .found_by = (cases)
 #define ONLY(transport) .only = (transport)
 #define BY_HOST         .host = true
-#define YOUNGER         .younger = true
+#define AT_LENIENT      .lenient = true
 #include "flaws.def"
 #undef FLAW
         /* clang-format on */
