@@ -47,9 +47,22 @@ static bool anything(const struct seen *s, uint16_t cid)
         return true;
 }
 
+/* Who authenticates itself may have to compute with 8,192 bits, and no text says for how long. */
+static bool is_computing(const struct queue *q)
+{
+        for (const struct command *c = q->commands; c; c = c->next)
+                if (!c->done && (sqe_is_fabrics(&c->sqe, FCTYPE_AUTH_SEND) ||
+                                 sqe_is_fabrics(&c->sqe, FCTYPE_AUTH_RECEIVE)))
+                        return true;
+        return false;
+}
+
 static unsigned reply_ms(const struct queue *q)
 {
-        return q->patience > REPLY_MS ? q->patience : REPLY_MS;
+        enum { COMPUTING_MS = 10000 };
+        unsigned least = is_computing(q) ? COMPUTING_MS : REPLY_MS;
+
+        return q->patience > least ? q->patience : least;
 }
 
 /* The next PDU that fits, out of the inbox and the caller's; NULL: the end, or the deadline. */
