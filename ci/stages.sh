@@ -189,6 +189,14 @@ lane() { # [-n] STAGE...: one after the other; -n: nicely, stages with clocks in
         done
 }
 
+# In a process group of its own, so that it can be ended whole.
+start_lane() {
+        set -m
+        lane "$@" </dev/null &
+        lanes+=($!)
+        set +m
+}
+
 # --- the second look -----------------------------------------------------------------
 
 # Tests that failed in stages that failed by nothing else: "STAGE TAB NAME TAB WHY TAB COMMAND".
@@ -310,11 +318,11 @@ end_lanes() {
         exit 130
 }
 
-# run_lanes WAITING [COMPUTING]: two lists of stages. The second gets the processor where the first
-# leaves it, so that tests with clocks in them are not disturbed.
+# run_lanes WAITING [COMPUTING [BEFORE]]: lists of stages. The second gets the processor where the first
+# leaves it, so that tests with clocks in them are not disturbed. The third has the machine for itself, before the two.
 run_lanes() {
         local stage live='' lanes=() stages tests_tmp rounds=0 watch status=0
-        read -ra stages <<<"$1 ${2-}"
+        read -ra stages <<<"${3-} $1 ${2-}"
         for stage in "${stages[@]}"; do
                 declare -F "stage_$stage" >/dev/null || die "no stage '$stage'; see the head of ${0##*/}"
         done
@@ -324,14 +332,13 @@ run_lanes() {
         "$root/ci/speed" --watch >"$ci_out/machine" </dev/null &
         watch=$!
         tests_tmp=$(mktemp -d) # short, for names of sockets
-        set -m # lanes in process groups of their own, so that they can be ended whole
-        # shellcheck disable=SC2086 # lists of names
-        lane $1 </dev/null &
-        lanes+=($!)
-        # shellcheck disable=SC2086
-        [ -z "${2-}" ] || { lane -n $2 </dev/null & lanes+=($!); }
-        set +m
         trap end_lanes INT TERM HUP
+        # shellcheck disable=SC2086 # lists of names
+        [ -z "${3-}" ] || { start_lane $3; wait "${lanes[@]}" || true; lanes=(); }
+        # shellcheck disable=SC2086
+        start_lane $1
+        # shellcheck disable=SC2086
+        [ -z "${2-}" ] || start_lane -n $2
         wait "${lanes[@]}" || true
         second_look
         kill "$watch" && wait "$watch" || true

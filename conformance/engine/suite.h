@@ -49,9 +49,9 @@ struct t {
         unsigned rule;   /* that expectations are about */
         bool setting_up; /* inside a word that makes a connection */
         bool negative;   /* did something that could hurt who is tested */
-        bool
-            busy; /* who is tested had no resources for the last connection that was asked for, or answers that it can't
-                    * do now what it can do later */
+        /* who is tested had no resources for the last connection that was asked for, or answers that it can't
+         * do now what it can do later */
+        bool busy;
         bool hung; /* who is tested was ended, since it came to no end: that once proves nothing */
         bool breach; /* a rule that the case names was broken: see result->rule, seen */
         uint64_t began, deadline; /* of the whole case: now_ms() */

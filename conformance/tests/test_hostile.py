@@ -27,7 +27,7 @@ NQN = b"nqn.2026-01.org.example:hostile"
 DENIED = b"nqn.2026-01.org.example:denied"
 BLOCK, BLOCKS = 512, 65536
 CAP = 1 << 59 | 1 << 37 | 4 << 24 | 1 << 16 | 127
-ICRESP, RESP, C2H, R2T = 1, 5, 7, 9
+ICRESP, RESP, H2C_DATA, C2H, R2T = 1, 5, 6, 7, 9
 LAST, SUCCESS, KATO = 4, 8, 0x0f
 CONNECT, PROPERTY_GET, PROPERTY_SET = 1, 4, 0
 IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES, AER, ABORT = 6, 2, 9, 10, 12, 8
@@ -312,10 +312,16 @@ class Spoilt:
             connection.target.controllers.pop(connection.controller.id, None)
 
     def fetch(self, queue, cid, size):
+        """The data of a Write. Returns the capsules that came between, as serve() takes them."""
         queue.r2t(cid, 0, size)
-        got = 0
+        got, between = 0, []
         while got < size:
-            got += len(queue.next()[1])
+            pdu, data = queue.next()
+            if pdu[0] == H2C_DATA:
+                got += len(data)
+            else:
+                between.append((pdu[8:72], data))
+        return between
 
 
 class NoData(Spoilt):

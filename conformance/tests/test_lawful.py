@@ -17,13 +17,13 @@ import time
 
 import pytest
 
-from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_FEATURES, GET_LOG, IDENTIFY,
-                          INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, KeepsControllers, Spoilt,
+from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_FEATURES, GET_LOG, H2C_DATA,
+                          IDENTIFY, INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, KeepsControllers, Spoilt,
                           Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
-TERM, H2C_TERM, H2C_DATA, WRITE, DISCONNECT, KEEP_ALIVE, QUEUES, AEC = 3, 2, 6, 1, 8, 0x18, 7, 0x0b
+TERM, H2C_TERM, WRITE, DISCONNECT, KEEP_ALIVE, QUEUES, AEC = 3, 2, 1, 8, 0x18, 7, 0x0b
 INVALID_LOG, SGL_LENGTH, BUSY, AER_LIMIT, SEQUENCE, RESTART = 0x109, 0x0f, 0x181, 0x105, 0x0c, 0x190
 NOT_CHANGEABLE, CONFLICT, COPY, COPY_SIZE = 0x10e, 0x83, 0x19, 0x183
 
@@ -216,14 +216,8 @@ class Disconnects(Spoilt):
 class CompletesBeforeDisconnect(Disconnects):
     """Disconnect waits for a Write that waits for its data (Base 2.2 3.3.2.4)."""
     def fetch(self, queue, cid, size):
-        queue.r2t(cid, 0, size)
-        got = 0
-        while got < size:
-            pdu, data = queue.next()
-            if pdu[0] == H2C_DATA:
-                got += len(data)
-            else:
-                queue.late = pdu[8:72]
+        for sqe, _ in Spoilt.fetch(self, queue, cid, size):
+            queue.late = sqe
 
     def complete(self, queue, cqe):
         super().complete(queue, cqe)

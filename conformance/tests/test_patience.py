@@ -13,7 +13,7 @@ import pytest
 from test_hostile import CAP, CONNECT, CONNECT_INVALID, NQN, NVMFSPEC, PROPERTY_GET, PROPERTY_SET, Spoilt, Target
 
 DISCOVERY = b"nqn.2014-08.org.nvmexpress.discovery"
-H2C_DATA, CSTS = 6, 0x1c
+CSTS = 0x1c
 
 
 def conform(*args, code=0):
@@ -104,14 +104,7 @@ class OneR2tAtATime(Spoilt):
     """Has room for the data of one command."""
 
     def fetch(self, queue, cid, size):
-        queue.r2t(cid, 0, size)
-        got = 0
-        while got < size:
-            pdu, data = queue.next()
-            if pdu[0] == H2C_DATA:
-                got += len(data)
-            else:
-                queue.waiting = [*getattr(queue, "waiting", ()), (pdu[8:72], data)]
+        queue.waiting = [*getattr(queue, "waiting", ()), *super().fetch(queue, cid, size)]
 
     def complete(self, queue, cqe):
         super().complete(queue, cqe)

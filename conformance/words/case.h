@@ -481,7 +481,7 @@ enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
-/* ... that may be refused, being optional or of another command set than the namespace's: NULL. */
+/* ... that may be refused, being optional, of another command set than the namespace's, or of one that is gone: NULL. */
 const void *identify_optional(struct queue *q, uint8_t cns, uint32_t nsid);
 enum { CHANGED_NSIDS = 1024 };
 /* The Changed Attached Namespace List from its beginning, which clears the event of it. */
@@ -527,8 +527,6 @@ const uint8_t *write_six(struct queue *q);
 void require_carried(struct t *t, uint32_t blocks);
 /* Whether they have this value in each byte but their protection information; bytes: whole blocks. */
 bool are_filled(const struct t *t, const void *blocks, uint32_t bytes, uint8_t value);
-/* Identify Namespace; NULL: it is not told, as for a namespace of another command set, or one that is gone. */
-const struct id_ns *find_ns(struct queue *q, uint32_t nsid);
 /* The block reads as data; these blocks are written, from the start of the case's own range. */
 void want_block(struct queue *q, uint64_t slba, const uint8_t *data);
 void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *data);

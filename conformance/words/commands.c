@@ -158,14 +158,6 @@ const struct id_ctrl *identify_ctrl(struct queue *q)
         return identify(q, CNS_CTRL, 0);
 }
 
-const struct id_ns *find_ns(struct queue *q, uint32_t nsid)
-{
-        struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = CNS_NS,
-                                            .bytes = IDENTIFY_LEN));
-
-        return r.status == NVME_SUCCESS ? (const struct id_ns *)r.data : NULL;
-}
-
 void require_inactive(struct queue *q, unsigned rule, uint32_t absent)
 {
         uint32_t nn = le32_get(identify_ctrl(q)->nn), last = absent - 1;
@@ -406,7 +398,7 @@ static bool is_space(struct queue *q, uint32_t nsid, struct space *s)
 {
         enum { EXTENDED = 1 << 4, ELBAS = 1 << 15, FIRST = 1 << 3, ROW = 3 };
         uint32_t mdts = caps(q->t)->mdts;
-        const struct id_ns *n = find_ns(q->admin, nsid);
+        const struct id_ns *n = identify_optional(q->admin, CNS_NS, nsid);
         unsigned shift, ms, pi;
         bool longer;
 

@@ -124,8 +124,8 @@ struct flaw {
         const char *says; /* what the peer does, one sentence */
         const char *only; /* transport; NULL: any */
         bool host;        /* a host has it, and cases of --role host find it; else a target */
-        bool
-            lenient; /* found at that grade: the rule binds from a later revision on, or is met inexactly */
+        /* found at that grade: the rule binds from a later revision on, or is met inexactly */
+        bool lenient;
         const char *found_by; /* ids of cases (or how they begin), apart by spaces */
 };
 

@@ -129,13 +129,15 @@ def test_it_begins_and_ends_live(driven, tmp_path):
         assert driven.call("nvmfspec_trace_stop") is True
         assert driven.call("nvmfspec_trace_get") == {}
         size = file.stat().st_size
+        if load.poll() is not None:  # a slow machine: nothing may have been left to see
+            break
         lines = lines_of(file)
         assert len({line["conn"] for line in named(lines, "Write")}) >= 1
         # Those that were under way are told as such; their answers came later.
         assert all(line["status"] is None for line in lines if line.get("ended") is False)
         assert stat(file)["commands"] == len([1 for line in lines if "opcode" in line])
     assert load.wait(60) == 0, load.stdout.read()
-    assert file.stat().st_size == size
+    assert i > 0 and file.stat().st_size == size
 
 
 def test_rpc_says_what_is_wrong(driven, tmp_path):

@@ -31,7 +31,7 @@ static struct formatted formatted(struct t *t)
         list = identify(f.q->admin, CNS_NS_LIST, 0);
         for (unsigned i = 0; i < LIST && le_get(list + 4 * i, 4); i++) {
                 uint32_t nsid = (uint32_t)le_get(list + 4 * i, 4);
-                const struct id_ns *n = find_ns(f.q->admin, nsid);
+                const struct id_ns *n = identify_optional(f.q->admin, CNS_NS, nsid);
                 unsigned format = n ? n->flbas & 15 : 0;
 
                 require(t, n && !le16_get(n->lbaf[format].ms) && !(n->flbas & 0x60),

@@ -220,7 +220,8 @@ CASE("base/namespace/delete-all", MUST, RULES(NS_DELETE),
         bool gone;
 
         for (; n < ATTACHED_MOST && le_get(list + n * 4, 4); n++) {
-                const struct id_ns *id = find_ns(q, (uint32_t)le_get(list + n * 4, 4));
+                const struct id_ns *id =
+                    identify_optional(q, CNS_NS, (uint32_t)le_get(list + n * 4, 4));
 
                 require(t, id, "there are namespaces that could not be made again");
                 old[n] = (struct wish) { .blocks = le64_get(id->nsze), .flbas = id->flbas };
@@ -270,7 +271,7 @@ CASE("base/namespace/io-continues", MUST, RULES(NS_MANAGE_IO),
         uint32_t block;
 
         require(t, nsid, "the subsystem has no namespace");
-        id = find_ns(admin, nsid);
+        id = identify_optional(admin, CNS_NS, nsid);
         require(t, id && !id_ns_metadata(id), "the namespace has metadata, or other than blocks");
         block = id_ns_block_size(id);
         require(t, block && block <= KIB(64), "the namespace has large blocks");

@@ -259,7 +259,8 @@ static struct block find_like(struct queue *q, uint32_t not, struct like like)
 
         for (size_t i = 0; i < n && i < LIST; i++) {
                 uint32_t nsid = ns_list_get(list, i);
-                const struct id_ns *ns = nsid == not ? NULL : find_ns(q->admin, nsid);
+                const struct id_ns *ns =
+                    nsid == not ? NULL : identify_optional(q->admin, CNS_NS, nsid);
 
                 if (ns && is_like(ns, &like))
                         return (struct block) { nsid, le64_get(ns->nsze) > own_lba(q->t) + SIX

@@ -268,7 +268,7 @@ CASE("nvm/read/other-namespace", MUST, RULES(NVM_NS_APART),
         struct reply r;
 
         require(t, nsid, "the subsystem has a single namespace");
-        ns = find_ns(q->admin, nsid);
+        ns = identify_optional(q->admin, CNS_NS, nsid);
         if (ns && !id_ns_metadata(ns))
                 block = id_ns_block_size(ns);
         require(t, block > 0 && block <= KIB(64), "namespace %u has no plain blocks", nsid);

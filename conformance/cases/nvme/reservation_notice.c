@@ -261,7 +261,7 @@ static uint32_t other_namespace(struct queue *q)
 
         for (unsigned i = 0; i < IDENTIFY_LEN / 4 && le32_get(list[i]); i++) {
                 uint32_t nsid = le32_get(list[i]);
-                const struct id_ns *id = find_ns(q->admin, nsid);
+                const struct id_ns *id = identify_optional(q->admin, CNS_NS, nsid);
 
                 if (nsid != caps(q->t)->nsid && id && id->rescap)
                         return nsid;

@@ -185,7 +185,7 @@ static struct block last_block(struct queue *q)
         const struct id_ns *n;
 
         require(q->t, b.nsid, "the subsystem has no namespace");
-        n = find_ns(q->admin, b.nsid);
+        n = identify_optional(q->admin, CNS_NS, b.nsid);
         require(q->t, n && !id_ns_metadata(n), "the namespace has metadata, or other than blocks");
         require(q->t, !(n->nsattr & 1), "the namespace is write protected");
         b.bytes = id_ns_block_size(n);

@@ -218,8 +218,6 @@ static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, cons
         q->no_flow_control = sqhd == SQHD_DISABLED;
         possible = sqhd < q->size && (q->sent >= q->size || sqhd <= q->sent);
         q->unasked = q->no_flow_control && !(cmd->connect.cattr & CATTR_DISABLE_SQFC);
-        q->keeps_flow_control =
-            !q->no_flow_control && (cmd->connect.cattr & CATTR_DISABLE_SQFC) && !cqe_status(cqe);
         queue_finds(q, q->unasked, FAB_SQFC_UNASKED);
         queue_finds(q, q->size > 0 && !q->no_flow_control && !possible, FAB_SQHD);
         q->head = sqhd;

@@ -62,7 +62,6 @@ struct queue_track {
         struct queue_past past;
         bool disconnected;
         bool no_flow_control, unasked; /* unasked: FAB_SQFC_UNASKED, SQHD may be anything */
-        bool keeps_flow_control;       /* asked to do without and has not: it can't */
         uint32_t size;                 /* entries; 0: not known */
         uint64_t sent, head;           /* commands, from the start */
         uint64_t vanished;             /* by resets, of those sent */

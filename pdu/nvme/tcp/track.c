@@ -320,10 +320,10 @@ static bool reaches_past(uint32_t offset, uint32_t len, uint64_t end)
 }
 
 /* SUCCESS is for those who can do without SQHD, on whatever queue they use it: 3.3.2.1 asks for the
- * capability. TCP_C2H_SUCCESS_LAST waived: SUCCESS ends the command all the same. */
+ * capability, which no PDU shows; who has it may refuse a request for it. TCP_C2H_SUCCESS_LAST waived: SUCCESS ends the
+ * command all the same. */
 static void end_by_success(struct track *t, struct track_cmd *cmd)
 {
-        finds(t, t->queue.keeps_flow_control, TCP_C2H_SUCCESS_SQFC);
         judge_success(t, cmd);
         t->ended[t->ended_n++ % ENDED_KEPT] = cmd->cid;
         queue_track_ends(&t->queue, &cmd->queue);
