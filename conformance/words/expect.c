@@ -687,7 +687,15 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid)
 
 /* --- the end ------------------------------------------------------------------------------- */
 
-enum { DRAIN_MS = 20, GLANCE_MS = 2 };
+/* ms that a connection is looked at after its TermReq: a storm asks for more than that of them. */
+static unsigned quiet_ms(const struct t *t)
+{
+        enum { DRAIN_MS = 20, GLANCE_MS = 2 };
+
+        if (t->rule == TCP_TERM_STOPS || t->rule == TCP_TERM_QUIET)
+                return DRAIN_MS;
+        return t->test->storm ? 0 : GLANCE_MS;
+}
 
 /* The ICResp to what went out last, if that was an ICReq: it was taken for right, and the end that comes
  * in the end has another cause. */
@@ -736,11 +744,7 @@ static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expect
         if (!s && (answer = taken_icreq(q)))
                 instead(q, answer, expected);
         if (s) /* is it quiet after it? */
-                (void)await(q, is_icresp, 0,
-                            loop_now_ms() +
-                                (q->t->rule == TCP_TERM_STOPS || q->t->rule == TCP_TERM_QUIET
-                                     ? DRAIN_MS
-                                     : GLANCE_MS));
+                (void)await(q, is_icresp, 0, loop_now_ms() + quiet_ms(q->t));
         q->over = true;
         return s;
 }
