@@ -500,6 +500,8 @@ struct disc_header;
 /* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10.
  * A case is skipped where the log says that it has more than DISC_LOG_MOST, or changes with each try. */
 const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries);
+/* They follow its header. */
+const struct disc_entry *disc_entries(const struct disc_header *h);
 /* Of Get Features dword 0, its current value; Set Features is only sent. */
 uint32_t get_feature(struct queue *q, uint8_t fid);
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);

@@ -5,11 +5,6 @@
 #include "conformance/words/case.h"
 #include "pdu/nvme/wire/discovery.h"
 
-static const struct disc_entry *entries(const struct disc_header *h)
-{
-        return (const struct disc_entry *)(h + 1);
-}
-
 CASE("fab/discovery/connect", MUST, RULES(FAB_ANSWERED),
      "The discovery service can be connected by its well-known NQN", .needs = DISCOVERY)
 {
@@ -71,7 +66,7 @@ CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
         want_eq(t, "RECFMT", le16_get(h->recfmt), 0);
         want_eq(t, "NUMREC", le64_get(h->numrec), n);
         for (uint64_t i = 0; i < n; i++)
-                want(t, entries(h)[i].trtype != 0, "a discovery log entry",
+                want(t, disc_entries(h)[i].trtype != 0, "a discovery log entry",
                      "zeroes in place of an entry");
 }
 
@@ -83,7 +78,7 @@ CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &entries(h)[i];
+                const struct disc_entry *e = &disc_entries(h)[i];
 
                 want(t, (e->trtype >= 1 && e->trtype <= 3) || e->trtype == TRTYPE_LOOP,
                      "TRTYPE 1, 2, 3 or 254", "%u", e->trtype);
@@ -105,9 +100,9 @@ CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID),
         for (uint64_t i = 0; i < n; i++) {
                 struct rule_set found = { 0 };
 
-                disc_entry_check(&entries(h)[i], &found);
+                disc_entry_check(&disc_entries(h)[i], &found);
                 want(t, !rule_in(&found, DISC_TRSVCID), "a decimal port number", "'%.32s'",
-                     entries(h)[i].trsvcid);
+                     disc_entries(h)[i].trsvcid);
         }
 }
 
@@ -118,7 +113,7 @@ CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &entries(h)[i];
+                const struct disc_entry *e = &disc_entries(h)[i];
 
                 if (e->trtype != TRTYPE_TCP)
                         continue;
@@ -134,8 +129,8 @@ CASE("tcp/discovery/tsas-reserved", SHOULD, RULES(DISC_TSAS_RSVD),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++)
-                if (entries(h)[i].trtype == TRTYPE_TCP)
-                        want_bytes(t, "TSAS after SECTYPE", entries(h)[i].tsas + 1, zeroes,
+                if (disc_entries(h)[i].trtype == TRTYPE_TCP)
+                        want_bytes(t, "TSAS after SECTYPE", disc_entries(h)[i].tsas + 1, zeroes,
                                    sizeof(zeroes));
 }
 
@@ -146,7 +141,7 @@ static void want_none(struct t *t, enum rule_id rule, const char *expected)
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &entries(h)[i];
+                const struct disc_entry *e = &disc_entries(h)[i];
                 struct rule_set found = { 0 };
 
                 disc_entry_check(e, &found);
@@ -164,7 +159,7 @@ static bool requires_tls(struct t *t)
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &entries(h)[i];
+                const struct disc_entry *e = &disc_entries(h)[i];
 
                 if (e->trtype == TRTYPE_TCP && is_tested(t, e) &&
                     (e->treq & TREQ_SECURE_MASK) == TREQ_SECURE_REQUIRED)
@@ -214,7 +209,7 @@ CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
 
                 after = whole_discovery_log(i & 1 ? q : discovery_queue(t), 0, &n);
                 if (n != entries_before ||
-                    memcmp(entries(before), entries(after), n * DISC_ENTRY_LEN) != 0)
+                    memcmp(disc_entries(before), disc_entries(after), n * DISC_ENTRY_LEN) != 0)
                         continue; /* it has changed */
                 total++;
                 moved += le64_get(after->genctr) != le64_get(before->genctr);
@@ -247,7 +242,7 @@ static const char *piece_that_differs(struct queue *q)
         if (wrong == len)
                 return NULL;
         again = whole_discovery_log(q, 0, &after);
-        if (after != n || memcmp(entries(again), entries(h), n * DISC_ENTRY_LEN) != 0)
+        if (after != n || memcmp(disc_entries(again), disc_entries(h), n * DISC_ENTRY_LEN) != 0)
                 return "";
         return wrong < DISC_HEADER_LEN ? "one of the header" : "one of the entries";
 }
@@ -275,7 +270,7 @@ CASE("fab/discovery/listed", SHOULD, RULES(DISC_LISTED),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++)
-                if (strncmp(entries(h)[i].subnqn, q->subnqn, sizeof(q->subnqn)) == 0)
+                if (strncmp(disc_entries(h)[i].subnqn, q->subnqn, sizeof(q->subnqn)) == 0)
                         return;
         fail(t, "an entry with its NQN", "%llu other entries", (unsigned long long)n);
 }
@@ -320,9 +315,9 @@ CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
 
         for (uint64_t i = 0; i < n; i++)
                 for (uint64_t k = 0; k < i; k++)
-                        want(t, !disc_entry_twins(&entries(h)[i], &entries(h)[k]), "one entry",
-                             "entries %u and %u for %.223s", (unsigned)k, (unsigned)i,
-                             entries(h)[i].subnqn);
+                        want(t, !disc_entry_twins(&disc_entries(h)[i], &disc_entries(h)[k]),
+                             "one entry", "entries %u and %u for %.223s", (unsigned)k, (unsigned)i,
+                             disc_entries(h)[i].subnqn);
 }
 
 CASE("fab/discovery/persistent", MUST, RULES(DISC_PERSISTENT),
@@ -435,9 +430,10 @@ CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
         h = whole_discovery_log(q, 0, &n);
         for (uint64_t i = 0; i < n; i++)
                 want(t,
-                     entries(h)[i].subtype != SUBTYPE_CURRENT ||
-                         strncmp(entries(h)[i].subnqn, id->subnqn, NQN_FIELD) == 0,
-                     "that NQN in the entry of the service itself", "%.223s", entries(h)[i].subnqn);
+                     disc_entries(h)[i].subtype != SUBTYPE_CURRENT ||
+                         strncmp(disc_entries(h)[i].subnqn, id->subnqn, NQN_FIELD) == 0,
+                     "that NQN in the entry of the service itself", "%.223s",
+                     disc_entries(h)[i].subnqn);
         if (strcmp(id->subnqn, NQN_DISCOVERY) != 0) /* both are names of it */
                 expect_works(discovery_queue(t, .subnqn = id->subnqn));
 }
@@ -477,7 +473,8 @@ CASE("fab/discovery/sqfc", MUST, RULES(DISC_SQFC),
 
         require(t, caps(t)->io, "the target has no I/O subsystem");
         for (uint64_t i = 0; i < n; i++)
-                required |= is_tested(t, &entries(h)[i]) && !(entries(h)[i].treq & TREQ_SQFC);
+                required |=
+                    is_tested(t, &disc_entries(h)[i]) && !(disc_entries(h)[i].treq & TREQ_SQFC);
         if (required)
                 want(t, !io_queue(t, .cattr = CATTR_DISABLE_SQFC)->sqfc_off,
                      "SQ flow control that stays on", "SQHD FFFFh in the response to Connect");
@@ -490,8 +487,8 @@ enum { LSP_LOCAL = 1 << 9, LSP_ALL = 1 << 10 };
 static const struct disc_entry *find_entry(const struct disc_header *h, uint64_t n, const char *nqn)
 {
         for (uint64_t i = 0; i < n; i++)
-                if (strncmp(entries(h)[i].subnqn, nqn, sizeof(entries(h)[i].subnqn)) == 0)
-                        return &entries(h)[i];
+                if (strncmp(disc_entries(h)[i].subnqn, nqn, sizeof(disc_entries(h)[i].subnqn)) == 0)
+                        return &disc_entries(h)[i];
         return NULL;
 }
 
@@ -499,8 +496,8 @@ static const struct disc_entry *find_entry(const struct disc_header *h, uint64_t
 static int own_port(const struct disc_header *h, uint64_t n)
 {
         for (uint64_t i = 0; i < n; i++)
-                if (entries(h)[i].subtype == SUBTYPE_CURRENT)
-                        return le16_get(entries(h)[i].portid);
+                if (disc_entries(h)[i].subtype == SUBTYPE_CURRENT)
+                        return le16_get(disc_entries(h)[i].portid);
         return -1;
 }
 
