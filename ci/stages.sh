@@ -22,7 +22,6 @@
 ci_out=${NVMFSPEC_CI_OUT:-$root/out/ci}
 second_looks=3
 declare -A floor # by stage: so many tests pass in it, at least
-clocked=''        # stages that the processor is not taken from, whichever lane they are in
 declare -A budget # by stage: seconds on a machine of usual speed, or those of all others:
 usual_budget=1500
 hard_end=${NVMFSPEC_HARD_END:-4800} # seconds for all of it, however slow the machine
@@ -138,7 +137,7 @@ run_stage() { # NAME
         set -m # in a process group of its own, so that it can be ended whole
         (
                 set +m
-                [ -z "$nicely" ] || [[ " $clocked " = *" $stage "* ]] || renice -n 10 "$BASHPID" >/dev/null
+                [ -z "$nicely" ] || renice -n 10 "$BASHPID" >/dev/null
                 trap 'times >"$ci_out/$stage.times"' EXIT
                 failed=''
                 "stage_$1"
@@ -179,7 +178,7 @@ keep_budget() {
         done
 }
 
-lane() { # [-n] STAGE...: one after the other; -n: nicely, stages with clocks in them apart
+lane() { # [-n] STAGE...: one after the other; -n: nicely
         local stage nicely=''
         set +m
         [ "$1" != -n ] || { shift; nicely=yes; }
