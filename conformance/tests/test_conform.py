@@ -683,7 +683,7 @@ def test_a_target_behind_a_bad_wire(seed, cases, least):
     ("--violate", "fab/discovery/log-header"),
 ])
 def test_a_spoilt_target_fails_there_and_only_there(how, rule, cases):
-    found, _ = results(how, rule, "--strict", code=1)
+    found, _ = results(how, rule, "--strict", "--timeout-scale", 3, code=1)
     failed = [r for r in found.values() if r["verdict"] in ("fail", "error")]
     assert failed
     for r in failed:

@@ -47,13 +47,15 @@ def target(*args):
 
 
 def judge(port, *args):
-    return subprocess.run([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", port, "--strict", "--brief", *args],
+    return subprocess.run([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", port, "--strict", "--brief",
+                           "--timeout-scale", "3", *args],
                           capture_output=True, text=True, timeout=120, check=False)
 
 
 def judge_over_rdma(*args):
     """The target in the suite's own process, over RDMA in memory."""
-    return subprocess.run([NVMFSPEC, "conform", "-t", "rdma", "--strict", "--brief", *args],
+    return subprocess.run([NVMFSPEC, "conform", "-t", "rdma", "--strict", "--brief",
+                           "--timeout-scale", "3", *args],
                           capture_output=True, text=True, timeout=120, check=False)
 
 
