@@ -3,7 +3,8 @@
 
 Each snapshot length from 14 to 256, each number of leading frames left out, each frame lost, cut short, or twice, at
 once or three frames later; bursts and many frames lost; all frames twice, as two points on their way see them.
-NVMFSPEC_CUTS=all tries them all, in ten minutes; otherwise some of each kind.
+NVMFSPEC_CUTS=all tries them all, in ten minutes; otherwise some of each kind. NVMFSPEC_CAPTURES names a folder of more
+sound captures, of either format.
 """
 import collections
 import concurrent.futures
@@ -18,7 +19,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
-CAPTURES = [*sorted((ROOT / "pdu/io/tests/captures").glob("*.pcap")), *sorted((ROOT / "pcap/tests/captures").glob("*.pcap"))]
+MORE = os.environ.get("NVMFSPEC_CAPTURES")
+CAPTURES = [*sorted((ROOT / "pdu/io/tests/captures").glob("*.pcap")), *sorted((ROOT / "pcap/tests/captures").glob("*.pcap")),
+            *(sorted(pathlib.Path(MORE).rglob("*.pcap*")) if MORE else ())]
 ALL = os.environ.get("NVMFSPEC_CUTS") == "all"
 SOME = 12  # of each kind
 
@@ -26,6 +29,8 @@ SOME = 12  # of each kind
 def read(path):
     """The header of the file, and its records."""
     content = path.read_bytes()
+    if content[:4] == b"\n\r\r\n":
+        content = subprocess.run(["editcap", "-F", "pcap", path, "-"], stdout=subprocess.PIPE, check=True).stdout
     assert content[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"), "of another byte order"
     records, at = [], 24
     while at < len(content):
