@@ -57,6 +57,7 @@ def pytest_collection_modifyitems(config, items):
         mark = item.get_closest_marker("timeout")
         limit = float(mark.args[0] if mark else config.getini("timeout"))
         item.add_marker(pytest.mark.timeout(patiently(limit)), append=False)
+    items.sort(key=lambda item: not item.get_closest_marker("first"))
 
 
 def pytest_configure(config):
