@@ -159,6 +159,9 @@ struct nvme_tls;
 
 /* Whether a discovery log entry is that of the tested subsystem at the tested address. */
 bool is_tested(const struct t *t, const struct disc_entry *e);
+/* Bits of TREQ that some, and that all of these entries have; none and all of them, where there is no such entry. */
+struct treq { uint8_t some, all; };
+struct treq tested_treq(struct t *t);
 
 /* Until the target can be connected to, if it says that a reset may take so long (CAP.TO), 5 s at least. TCP. */
 void await_target(struct t *t);
@@ -500,8 +503,6 @@ struct disc_header;
 /* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10.
  * A case is skipped where the log says that it has more than DISC_LOG_MOST, or changes with each try. */
 const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries);
-/* They follow its header. */
-const struct disc_entry *disc_entries(const struct disc_header *h);
 /* Of Get Features dword 0, its current value; Set Features is only sent. */
 uint32_t get_feature(struct queue *q, uint8_t fid);
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);

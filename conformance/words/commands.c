@@ -246,11 +246,6 @@ static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entr
         return log;
 }
 
-const struct disc_entry *disc_entries(const struct disc_header *h)
-{
-        return (const struct disc_entry *)(h + 1);
-}
-
 /* Between two of its pieces it may change, or want to be read from its beginning (5.1.12.3.1). What counts on with
  * each reading is judged by who looks at that. */
 const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries)

@@ -64,6 +64,20 @@ bool is_tested(const struct t *t, const struct disc_entry *e)
                reads(e->trsvcid, sizeof(e->trsvcid), t->suite->trsvcid);
 }
 
+struct treq tested_treq(struct t *t)
+{
+        struct treq treq = { .all = UINT8_MAX };
+        uint64_t n = 0;
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
+
+        for (const struct disc_entry *e = h->entries; e < h->entries + n; e++)
+                if (is_tested(t, e)) {
+                        treq.some |= e->treq;
+                        treq.all &= e->treq;
+                }
+        return treq;
+}
+
 struct queue *tcp_open_bare(struct t *t)
 {
         const struct suite *s = t->suite;

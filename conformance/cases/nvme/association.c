@@ -173,7 +173,7 @@ CASE("fab/discovery/traddr", MUST, RULES(DISC_TRADDR),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = disc_entries(h) + i;
+                const struct disc_entry *e = h->entries + i;
                 struct rule_set found = { 0 };
 
                 disc_entry_check(e, &found);

@@ -66,7 +66,7 @@ CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
         want_eq(t, "RECFMT", le16_get(h->recfmt), 0);
         want_eq(t, "NUMREC", le64_get(h->numrec), n);
         for (uint64_t i = 0; i < n; i++)
-                want(t, disc_entries(h)[i].trtype != 0, "a discovery log entry",
+                want(t, h->entries[i].trtype != 0, "a discovery log entry",
                      "zeroes in place of an entry");
 }
 
@@ -78,7 +78,7 @@ CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &disc_entries(h)[i];
+                const struct disc_entry *e = &h->entries[i];
 
                 want(t, (e->trtype >= 1 && e->trtype <= 3) || e->trtype == TRTYPE_LOOP,
                      "TRTYPE 1, 2, 3 or 254", "%u", e->trtype);
@@ -100,9 +100,9 @@ CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID),
         for (uint64_t i = 0; i < n; i++) {
                 struct rule_set found = { 0 };
 
-                disc_entry_check(&disc_entries(h)[i], &found);
+                disc_entry_check(&h->entries[i], &found);
                 want(t, !rule_in(&found, DISC_TRSVCID), "a decimal port number", "'%.32s'",
-                     disc_entries(h)[i].trsvcid);
+                     h->entries[i].trsvcid);
         }
 }
 
@@ -113,7 +113,7 @@ CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &disc_entries(h)[i];
+                const struct disc_entry *e = &h->entries[i];
 
                 if (e->trtype != TRTYPE_TCP)
                         continue;
@@ -129,8 +129,8 @@ CASE("tcp/discovery/tsas-reserved", SHOULD, RULES(DISC_TSAS_RSVD),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++)
-                if (disc_entries(h)[i].trtype == TRTYPE_TCP)
-                        want_bytes(t, "TSAS after SECTYPE", disc_entries(h)[i].tsas + 1, zeroes,
+                if (h->entries[i].trtype == TRTYPE_TCP)
+                        want_bytes(t, "TSAS after SECTYPE", h->entries[i].tsas + 1, zeroes,
                                    sizeof(zeroes));
 }
 
@@ -141,7 +141,7 @@ static void want_none(struct t *t, enum rule_id rule, const char *expected)
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &disc_entries(h)[i];
+                const struct disc_entry *e = &h->entries[i];
                 struct rule_set found = { 0 };
 
                 disc_entry_check(e, &found);
@@ -159,7 +159,7 @@ static bool requires_tls(struct t *t)
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                const struct disc_entry *e = &disc_entries(h)[i];
+                const struct disc_entry *e = &h->entries[i];
 
                 if (e->trtype == TRTYPE_TCP && is_tested(t, e) &&
                     (e->treq & TREQ_SECURE_MASK) == TREQ_SECURE_REQUIRED)
@@ -209,7 +209,7 @@ CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
 
                 after = whole_discovery_log(i & 1 ? q : discovery_queue(t), 0, &n);
                 if (n != entries_before ||
-                    memcmp(disc_entries(before), disc_entries(after), n * DISC_ENTRY_LEN) != 0)
+                    memcmp(before->entries, after->entries, n * DISC_ENTRY_LEN) != 0)
                         continue; /* it has changed */
                 total++;
                 moved += le64_get(after->genctr) != le64_get(before->genctr);
@@ -242,7 +242,7 @@ static const char *piece_that_differs(struct queue *q)
         if (wrong == len)
                 return NULL;
         again = whole_discovery_log(q, 0, &after);
-        if (after != n || memcmp(disc_entries(again), disc_entries(h), n * DISC_ENTRY_LEN) != 0)
+        if (after != n || memcmp(again->entries, h->entries, n * DISC_ENTRY_LEN) != 0)
                 return "";
         return wrong < DISC_HEADER_LEN ? "one of the header" : "one of the entries";
 }
@@ -270,7 +270,7 @@ CASE("fab/discovery/listed", SHOULD, RULES(DISC_LISTED),
         const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++)
-                if (strncmp(disc_entries(h)[i].subnqn, q->subnqn, sizeof(q->subnqn)) == 0)
+                if (strncmp(h->entries[i].subnqn, q->subnqn, sizeof(q->subnqn)) == 0)
                         return;
         fail(t, "an entry with its NQN", "%llu other entries", (unsigned long long)n);
 }
@@ -315,9 +315,9 @@ CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
 
         for (uint64_t i = 0; i < n; i++)
                 for (uint64_t k = 0; k < i; k++)
-                        want(t, !disc_entry_twins(&disc_entries(h)[i], &disc_entries(h)[k]),
+                        want(t, !disc_entry_twins(&h->entries[i], &h->entries[k]),
                              "one entry", "entries %u and %u for %.223s", (unsigned)k, (unsigned)i,
-                             disc_entries(h)[i].subnqn);
+                             h->entries[i].subnqn);
 }
 
 CASE("fab/discovery/persistent", MUST, RULES(DISC_PERSISTENT),
@@ -430,10 +430,10 @@ CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
         h = whole_discovery_log(q, 0, &n);
         for (uint64_t i = 0; i < n; i++)
                 want(t,
-                     disc_entries(h)[i].subtype != SUBTYPE_CURRENT ||
-                         strncmp(disc_entries(h)[i].subnqn, id->subnqn, NQN_FIELD) == 0,
+                     h->entries[i].subtype != SUBTYPE_CURRENT ||
+                         strncmp(h->entries[i].subnqn, id->subnqn, NQN_FIELD) == 0,
                      "that NQN in the entry of the service itself", "%.223s",
-                     disc_entries(h)[i].subnqn);
+                     h->entries[i].subnqn);
         if (strcmp(id->subnqn, NQN_DISCOVERY) != 0) /* both are names of it */
                 expect_works(discovery_queue(t, .subnqn = id->subnqn));
 }
@@ -467,15 +467,8 @@ CASE("fab/discovery/sqfc", MUST, RULES(DISC_SQFC),
      "SQ flow control is not disabled where the discovery log says that it is required",
      .needs = DISCOVERY)
 {
-        uint64_t n;
-        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
-        bool required = false;
-
         require(t, caps(t)->io, "the target has no I/O subsystem");
-        for (uint64_t i = 0; i < n; i++)
-                required |=
-                    is_tested(t, &disc_entries(h)[i]) && !(disc_entries(h)[i].treq & TREQ_SQFC);
-        if (required)
+        if (!(tested_treq(t).all & TREQ_SQFC))
                 want(t, !io_queue(t, .cattr = CATTR_DISABLE_SQFC)->sqfc_off,
                      "SQ flow control that stays on", "SQHD FFFFh in the response to Connect");
 }
@@ -487,8 +480,8 @@ enum { LSP_LOCAL = 1 << 9, LSP_ALL = 1 << 10 };
 static const struct disc_entry *find_entry(const struct disc_header *h, uint64_t n, const char *nqn)
 {
         for (uint64_t i = 0; i < n; i++)
-                if (strncmp(disc_entries(h)[i].subnqn, nqn, sizeof(disc_entries(h)[i].subnqn)) == 0)
-                        return &disc_entries(h)[i];
+                if (strncmp(h->entries[i].subnqn, nqn, sizeof(h->entries[i].subnqn)) == 0)
+                        return &h->entries[i];
         return NULL;
 }
 
@@ -496,8 +489,8 @@ static const struct disc_entry *find_entry(const struct disc_header *h, uint64_t
 static int own_port(const struct disc_header *h, uint64_t n)
 {
         for (uint64_t i = 0; i < n; i++)
-                if (disc_entries(h)[i].subtype == SUBTYPE_CURRENT)
-                        return le16_get(disc_entries(h)[i].portid);
+                if (h->entries[i].subtype == SUBTYPE_CURRENT)
+                        return le16_get(h->entries[i].portid);
         return -1;
 }
 

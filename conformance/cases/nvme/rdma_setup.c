@@ -489,7 +489,7 @@ CASE("rdma/reject/storm", MUST, RULES(RDMA_REQ_RECFMT),
 
 static const struct disc_entry *entries(struct t *t, uint64_t *n)
 {
-        return disc_entries(whole_discovery_log(discovery_queue(t), 0, n));
+        return whole_discovery_log(discovery_queue(t), 0, n)->entries;
 }
 
 CASE("rdma/discovery/tsas", MUST, RULES(RDMA_DISC_TSAS),

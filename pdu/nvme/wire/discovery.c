@@ -106,7 +106,7 @@ const struct disc_entry *disc_log_entry(const void *log, size_t len, uint64_t i)
         if (len < sizeof(*h) || i >= le64_get(h->numrec) ||
             i >= (len - sizeof(*h)) / sizeof(struct disc_entry))
                 return NULL;
-        return (const struct disc_entry *)(h + 1) + i;
+        return &h->entries[i];
 }
 
 uint16_t disc_entry_port(const struct disc_entry *e)

@@ -707,13 +707,6 @@ enum {
         EFLAGS_DUPRETINFO = 1 << 0,
         EFLAGS_EPCSD = 1 << 1, /* explicit persistent connections */
 };
-struct disc_header {
-        le64_t genctr, numrec;
-        le16_t recfmt;
-        uint8_t flags, rsvd19;
-        le32_t tdlpl;
-        uint8_t rsvd24[1000];
-};
 struct disc_entry {
         uint8_t trtype, adrfam, subtype, treq;
         le16_t portid, cntlid, asqsz, eflags;
@@ -722,6 +715,14 @@ struct disc_entry {
         uint8_t rsvd64[192];
         char subnqn[256], traddr[256];
         uint8_t tsas[256]; /* TCP: byte 0 SECTYPE */
+};
+struct disc_header {
+        le64_t genctr, numrec;
+        le16_t recfmt;
+        uint8_t flags, rsvd19;
+        le32_t tdlpl;
+        uint8_t rsvd24[1000];
+        struct disc_entry entries[];
 };
 _Static_assert(sizeof(struct disc_header) == DISC_HEADER_LEN, "discovery log header");
 _Static_assert(sizeof(struct disc_entry) == DISC_ENTRY_LEN, "discovery log entry");

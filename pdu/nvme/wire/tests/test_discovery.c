@@ -5,9 +5,9 @@
 #include "pdu/nvme/wire/fabrics.h"
 #include "pdu/nvme/wire/logs.h"
 
-static struct {
+static union {
         struct disc_header head;
-        struct disc_entry entry[3];
+        uint8_t bytes[DISC_HEADER_LEN + 3 * DISC_ENTRY_LEN];
 } log_page;
 
 static void fill(void)
@@ -15,15 +15,15 @@ static void fill(void)
         memset(&log_page, 0, sizeof(log_page));
         log_page.head.genctr = le64(7);
         log_page.head.numrec = le64(2);
-        disc_entry_tcp(&log_page.entry[0], SUBTYPE_NVM, ADRFAM_IPV4, "192.0.2.1", 4420,
+        disc_entry_tcp(&log_page.head.entries[0], SUBTYPE_NVM, ADRFAM_IPV4, "192.0.2.1", 4420,
                        "nqn.2026-01.com.example:x");
-        disc_entry_tcp(&log_page.entry[1], SUBTYPE_CURRENT, ADRFAM_IPV6, "::1", 65535,
+        disc_entry_tcp(&log_page.head.entries[1], SUBTYPE_CURRENT, ADRFAM_IPV6, "::1", 65535,
                        NQN_DISCOVERY);
 }
 
 static void test_entry(void **state)
 {
-        const struct disc_entry *e = &log_page.entry[0];
+        const struct disc_entry *e = &log_page.head.entries[0];
 
         (void)state;
         fill();
@@ -77,8 +77,8 @@ static void test_log(void **state)
 {
         (void)state;
         fill();
-        assert_ptr_equal(disc_log_entry(&log_page, sizeof(log_page), 0), &log_page.entry[0]);
-        assert_ptr_equal(disc_log_entry(&log_page, sizeof(log_page), 1), &log_page.entry[1]);
+        assert_ptr_equal(disc_log_entry(&log_page, sizeof(log_page), 0), &log_page.head.entries[0]);
+        assert_ptr_equal(disc_log_entry(&log_page, sizeof(log_page), 1), &log_page.head.entries[1]);
         assert_null(disc_log_entry(&log_page, sizeof(log_page), 2)); /* beyond NUMREC */
         log_page.head.numrec = le64(UINT64_MAX);
         assert_non_null(disc_log_entry(&log_page, sizeof(log_page), 2));
@@ -97,9 +97,9 @@ static void test_description(void **state)
 
         (void)state;
         fill();
-        log_page.entry[1].trtype = TRTYPE_RDMA;
-        log_page.entry[1].tsas[1] = 4;
-        log_page.entry[1].treq = TREQ_SQFC | 1;
+        log_page.head.entries[1].trtype = TRTYPE_RDMA;
+        log_page.head.entries[1].tsas[1] = 4;
+        log_page.head.entries[1].treq = TREQ_SQFC | 1;
         assert_true(describe_log(&d, LOG_DISCOVERY, &log_page, sizeof(log_page)));
         assert_non_null(strstr(buf, "genctr       : 7\n"));
         assert_non_null(strstr(buf, "  subtype      : 2 (NVM subsystem)\n"));
@@ -178,14 +178,14 @@ static void test_checks_tcp(void **state)
         (void)state;
         fill();
         for (uint8_t sectype = 0; sectype < 4; sectype++) {
-                e = log_page.entry[0];
+                e = log_page.head.entries[0];
                 e.tsas[0] = sectype;
                 assert_found(&e, sectype > 2 ? DISC_TSAS : RULE_NONE);
         }
-        e = log_page.entry[0];
+        e = log_page.head.entries[0];
         e.tsas[255] = 1;
         assert_found(&e, DISC_TSAS_RSVD);
-        e = log_page.entry[0];
+        e = log_page.head.entries[0];
         e.trsvcid[0] = 'x';
         assert_found(&e, DISC_TRSVCID);
         text_pad(e.trsvcid, sizeof(e.trsvcid), "04420"); /* T1.0 3.1.2 does not forbid the zero */
@@ -225,12 +225,12 @@ static void test_checks_both(void **state)
         (void)state;
         fill();
         for (size_t i = 0; i < COUNT(addresses); i++) {
-                e = log_page.entry[0];
+                e = log_page.head.entries[0];
                 e.adrfam = addresses[i].adrfam;
                 text_pad(e.traddr, sizeof(e.traddr), addresses[i].traddr);
                 assert_found(&e, addresses[i].good ? RULE_NONE : DISC_TRADDR);
         }
-        e = log_page.entry[0];
+        e = log_page.head.entries[0];
         e.eflags = le16(1 << 3);
         assert_found(&e, DISC_RSVD);
 }
