@@ -9,6 +9,8 @@ what hangs; ci/test sets it by the speed of the machine.
 
 NVMFSPEC_RUNNING: a folder that has, while tests run, a file for each worker with the name of its test.
 
+NVMFSPEC_COSTS: a file that gets a line for each test: its CPU seconds, of what it started, too, wall seconds, its name.
+
 NVMFSPEC_FAILED: a file that names each test that failed, a line each: its id, a tab, the first line of why.
 """
 import contextlib
@@ -27,6 +29,7 @@ import pytest
 PATIENCE = float(os.environ.get("NVMFSPEC_PATIENCE", 1))
 FAILED = os.environ.pop("NVMFSPEC_FAILED", None)  # not of the pytest that a test starts, nor of workers
 RUNNING = os.environ.get("NVMFSPEC_RUNNING")
+COSTS = os.environ.get("NVMFSPEC_COSTS")
 WORKER = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{os.getpid()}"
 TRIES = 5  # at a test that stands on times (calm)
 MAY_LACK = "at most .* open files here|has no tlshd"
@@ -64,6 +67,8 @@ def pytest_configure(config):
     global RUNNING
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         RUNNING = None  # its workers run them
+    else:
+        os.environ.pop("NVMFSPEC_COSTS", None)  # not of the pytest that a test starts
 
 
 @pytest.fixture
@@ -176,6 +181,16 @@ def pytest_runtest_logstart(nodeid):
 def pytest_runtest_logfinish():
     if RUNNING:
         (pathlib.Path(RUNNING) / WORKER).unlink(missing_ok=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    before = os.times()
+    yield
+    cost = [now - then for now, then in zip(os.times(), before)]
+    if COSTS:
+        with open(COSTS, "a", encoding="utf-8") as file:
+            print(f"{sum(cost[:4]):.1f} {cost[4]:.1f} {item.nodeid}", file=file)
 
 
 def pytest_runtest_logreport(report):

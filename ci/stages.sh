@@ -14,6 +14,7 @@
 # out/ci: NAME.log     what a stage has printed
 #         NAME.status  its exit status and seconds
 #         NAME.times   its CPU time
+#         NAME.costs   of each test: CPU seconds, wall seconds, its name
 #         NAME.failed  tests that failed: what it is called, first line of why, command (by tabs)
 #         NAME.san.*   reports of sanitizers, those of programs whose end nobody looks at, too
 #         NAME.late    it had no time: what was running
@@ -48,7 +49,7 @@ check_again() {
         "${@:2}" || test_failed "$1" "exit status $?" "${@:2}"
 }
 
-# What was skipped is said with its reason at the end, never silently; and what took longest.
+# What was skipped is said with its reason at the end, never silently; and what cost most.
 # A lane runs in the background, where the shell has SIGINT ignored; tests send it.
 run_pytest() {
         local status=0 list=$ci_out/$stage.pytest name why
@@ -56,8 +57,10 @@ run_pytest() {
                 "$python" -m pytest -p no:cacheprovider)
         rm -f "$list"
         rounds=$((rounds + 1))
-        NVMFSPEC_FAILED=$list "${pytest[@]}" -rsfE --durations=15 --basetemp="$tests_tmp/$stage$rounds" "$@" ||
-                status=$?
+        NVMFSPEC_FAILED=$list NVMFSPEC_COSTS=$ci_out/$stage.costs "${pytest[@]}" -rsfE \
+                --basetemp="$tests_tmp/$stage$rounds" "$@" || status=$?
+        say "what cost most: CPU seconds, wall seconds, test"
+        [ ! -e "$ci_out/$stage.costs" ] || sort -rn "$ci_out/$stage.costs" | sed -n 1,15p
         [ $status != 0 ] || return 0
         if [ $status != 1 ] || [ ! -s "$list" ]; then # it did not get to the end
                 fail "pytest, exit status $status"
