@@ -159,8 +159,10 @@ struct nvme_tls;
 
 /* Whether a discovery log entry is that of the tested subsystem at the tested address. */
 bool is_tested(const struct t *t, const struct disc_entry *e);
+struct treq {
+        uint8_t some, all;
+};
 /* Bits of TREQ that some, and that all of these entries have; none and all of them, where there is no such entry. */
-struct treq { uint8_t some, all; };
 struct treq tested_treq(struct t *t);
 
 /* Until the target can be connected to, if it says that a reset may take so long (CAP.TO), 5 s at least. TCP. */

@@ -315,8 +315,8 @@ CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
 
         for (uint64_t i = 0; i < n; i++)
                 for (uint64_t k = 0; k < i; k++)
-                        want(t, !disc_entry_twins(&h->entries[i], &h->entries[k]),
-                             "one entry", "entries %u and %u for %.223s", (unsigned)k, (unsigned)i,
+                        want(t, !disc_entry_twins(&h->entries[i], &h->entries[k]), "one entry",
+                             "entries %u and %u for %.223s", (unsigned)k, (unsigned)i,
                              h->entries[i].subnqn);
 }
 
@@ -432,8 +432,7 @@ CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
                 want(t,
                      h->entries[i].subtype != SUBTYPE_CURRENT ||
                          strncmp(h->entries[i].subnqn, id->subnqn, NQN_FIELD) == 0,
-                     "that NQN in the entry of the service itself", "%.223s",
-                     h->entries[i].subnqn);
+                     "that NQN in the entry of the service itself", "%.223s", h->entries[i].subnqn);
         if (strcmp(id->subnqn, NQN_DISCOVERY) != 0) /* both are names of it */
                 expect_works(discovery_queue(t, .subnqn = id->subnqn));
 }

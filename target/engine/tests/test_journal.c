@@ -220,7 +220,7 @@ static void test_nobody_waits(void **state)
         j = start(0, 1);
         add(j, 0, wanted * 100, 4096); /* comes back */
         assert_true(journal_left_out(j) > 0);
-        fclose(reader); /* the thread's writes fail from now on, and all is left out */
+        fclose(reader);  /* the thread's writes fail from now on, and all is left out */
         add(j, 0, 1, 8); /* or, if there were few before and all are in the pipe by now, this one */
         assert_int_equal(journal_close(j), -1);
         assert_int_equal(errno, EPIPE);
