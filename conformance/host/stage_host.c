@@ -17,7 +17,7 @@ enum {
         REFERENCE_MS = 1000,       /* the reference host's patience, scaled, but at least ... */
         REFERENCE_LEAST_MS = 5000, /* ... as a slow machine needs where nobody has scaled it */
         NSID = 1,
-        RANGE = 4 << 20,
+        RANGE = 1 << 20,
         PIECE = 256 << 10,
         QUEUES = 2,
         POLL_MS = 5,
