@@ -57,7 +57,7 @@ void conn_uncount(struct service *s, struct port *port, const struct conn_peer *
 uint8_t *conn_buffer_get(struct conn *c, uint32_t len);
 void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len);
 
-enum { CONN_BUDGET = 128 }; /* messages of a host in a turn */
+enum { CONN_BUDGET = 32 }; /* messages of a host in a turn */
 /* A message of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
  * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn; who takes one
  * counts it in c->part.taken. */

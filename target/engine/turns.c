@@ -5,7 +5,9 @@
 
 enum {
         REMEMBERED = 1000, /* turns: who has come once is likely to come again */
-        LEAST_ALONE = 16,  /* of a part whose share is alone */
+        LEAST = 4,         /* of a part: one by one they cost more */
+        ALONE = 4, /* times as much has a share that is alone, and each part of it at least */
+        LEAST_ALONE = 16,
 };
 
 static unsigned larger(unsigned a, unsigned b)
@@ -47,6 +49,18 @@ static void begin_part(struct turn_share *s, struct turn_part *p)
         s->asking++;
 }
 
+/* Of `most` for so many parts, in the turn that is this part's. */
+static unsigned part_of(uint64_t turn, unsigned parts, unsigned most)
+{
+        unsigned least = most < LEAST ? most : LEAST;
+
+        if (most == 0)
+                return 0;
+        if (parts <= most / least)
+                return most / parts;
+        return turn % ((parts * least + most - 1) / most) == 0 ? least : 0;
+}
+
 unsigned turn_ask(struct turns *t, struct turn_share *s, struct turn_part *p, unsigned most)
 {
         bool contested = is_contested(t, s);
@@ -55,13 +69,9 @@ unsigned turn_ask(struct turns *t, struct turn_share *s, struct turn_part *p, un
         begin_turn(s, t->now);
         begin_part(s, p);
         parts = larger(larger(s->asked, s->asking), 1);
-        if (parts <= most)
-                part = most / parts;
-        else if (most == 0)
-                return 0;
+        if (contested)
+                part = part_of(t->now + p->place, parts, most);
         else
-                part = (t->now + p->place) % (1 + (parts - 1) / most) == 0;
-        if (!contested && part < LEAST_ALONE)
-                part = LEAST_ALONE;
+                part = larger(most * ALONE / parts, LEAST_ALONE);
         return part > p->taken ? part - p->taken : 0;
 }

@@ -2,8 +2,8 @@
 /*
  * How those who have work share a turn of their reactor. A host (a share) may have so much in a turn, however many
  * connections (parts) it has; those that ask for work in the turn have equal parts of it, those that are idle none, and
- * cost nothing. Where more ask than there is work for, each has some in one of several turns, so that none starves.
- * While no other host asks for anything, parts may be larger: then a turn holds up nobody.
+ * cost nothing. Where more ask than have some pieces each, each has some in one of several turns, so that none starves.
+ * While no other host asks for anything, parts are larger: then a turn holds up nobody.
  *
  * No clock and no memory of its own: the reactor counts its turns.
  */
