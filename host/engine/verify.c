@@ -38,6 +38,7 @@ struct verify {
         uint32_t *generation;       /* of each block; 0: not ours yet */
         uint8_t *writer;            /* index of the queue that wrote it */
         struct job *jobs;
+        unsigned cut; /* pieces, until now */
         size_t count;
         size_t next[VERIFY_QUEUES_MAX]; /* job that a queue looks at next */
         char *slots;                    /* depth of them per queue */
@@ -50,11 +51,11 @@ struct verify {
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
-/* Sizes of all magnitudes, up to piece_max blocks. */
+/* Sizes of all magnitudes in turn, up to piece_max blocks. */
 static uint32_t piece_size(struct verify *v)
 {
         unsigned magnitudes = 32 - (unsigned)__builtin_clz(v->piece_max);
-        uint64_t most = UINT64_C(1) << (random_below(&v->random, magnitudes) + 1);
+        uint64_t most = UINT64_C(2) << (v->cut++ % magnitudes);
         uint32_t size = (uint32_t)random_below(&v->random, most) + 1;
 
         return size < v->piece_max ? size : v->piece_max;
