@@ -364,6 +364,26 @@ static bool has_more(const struct chan *c)
         return c->first || is_over(c);
 }
 
+static bool is_request(const struct chan_iu *iu)
+{
+        return iu->n >= sizeof(struct srp_cred_req) &&
+               (iu->p[0] == SRP_CRED_REQ || iu->p[0] == SRP_AER_REQ);
+}
+
+static bool has_request(const struct chan *c)
+{
+        const struct chan_iu *iu = c->first;
+
+        while (iu && !is_request(iu))
+                iu = iu->next;
+        return iu;
+}
+
+static bool has_limit(const struct chan *c)
+{
+        return c->limit >= c->awaited || c->left || is_over(c) || (!c->mute && has_request(c));
+}
+
 static bool is_ended(const struct chan *c)
 {
         return c->disconnected || c->failed || c->state == CHAN_REJECTED;
@@ -385,6 +405,12 @@ bool chan_has_iu(struct chan *c, uint64_t deadline)
         return c->first;
 }
 
+bool chan_has_limit(struct chan *c, int64_t least, uint64_t deadline)
+{
+        c->awaited = least;
+        return wait_for(c, has_limit, deadline);
+}
+
 bool chan_is_ended(struct chan *c, uint64_t deadline)
 {
         return wait_for(c, is_ended, deadline);
@@ -395,16 +421,30 @@ bool chan_is_disconnected(struct chan *c, uint64_t deadline)
         return wait_for(c, is_disconnected, deadline);
 }
 
-const struct chan_iu *chan_take(struct chan *c)
+static const struct chan_iu *take_at(struct chan *c, struct chan_iu **at)
 {
-        struct chan_iu *iu = c->first, *copy = t_alloc(c->t, sizeof(*copy));
+        struct chan_iu *iu = *at, *copy = t_alloc(c->t, sizeof(*copy));
 
         *copy = *iu;
-        c->first = iu->next;
-        if (!c->first)
-                c->last = &c->first;
+        *at = iu->next;
+        if (!*at)
+                c->last = at;
         free(iu);
         return copy;
+}
+
+const struct chan_iu *chan_take(struct chan *c)
+{
+        return take_at(c, &c->first);
+}
+
+const struct chan_iu *chan_take_request(struct chan *c)
+{
+        struct chan_iu **at = &c->first;
+
+        while (*at && !is_request(*at))
+                at = &(*at)->next;
+        return *at ? take_at(c, at) : NULL;
 }
 
 /* What comes late is seen, too. */

@@ -88,9 +88,10 @@ struct chan {
         bool failed;       /* a work request, or the queue pair */
         bool mute;         /* requests of the target are not answered, */
         bool deaf;         /* nor is its DREQ */
+        bool overruns;     /* more requests are sent on it than its limit permits */
         bool left;         /* SRP_T_LOGOUT came */
         uint32_t left_for;
-        int64_t limit;
+        int64_t limit, awaited; /* request limit, and the one that somebody waits for */
         uint64_t tag; /* of the next request */
         struct chan_iu *first, **last;
         struct order *orders;
@@ -104,6 +105,9 @@ void chan_connect(struct chan *c);
 bool chan_is_decided(struct chan *c, uint64_t deadline);
 /* Waits until an IU is there; false: none, and the end, or the deadline. */
 bool chan_has_iu(struct chan *c, uint64_t deadline);
+/* Waits until the request limit is `least` or above, a request of the target is there that is to be answered, or
+ * nothing more will come; false at the deadline. */
+bool chan_has_limit(struct chan *c, int64_t least, uint64_t deadline);
 /* Waits until the target has ended it; false at the deadline. */
 bool chan_is_ended(struct chan *c, uint64_t deadline);
 /* Waits until the CM says that it is disconnected. */
@@ -112,6 +116,8 @@ bool chan_is_disconnected(struct chan *c, uint64_t deadline);
 void chan_look(struct chan *c);
 /* Takes the first IU that came; chan_has_iu() said that there is one. Good until the case ends. */
 const struct chan_iu *chan_take(struct chan *c);
+/* Takes the first request of the target that came, likewise; NULL: there is none. */
+const struct chan_iu *chan_take_request(struct chan *c);
 /* Sends n bytes as they are; `counted`: the judge learns of it as an IU. What cannot be sent because the channel has
  * ended is dropped. */
 void chan_send(struct chan *c, const void *iu, uint32_t n, bool counted);

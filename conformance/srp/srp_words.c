@@ -9,6 +9,7 @@
 enum {
         WAIT_MS = 5000,
         END_MS = 3000, /* of a channel */
+        BACK_MS = 250, /* what is given back beside a response */
         TELLS = 8,     /* that a unit may have at first */
         LARGE_BLOCK = 4096,
 };
@@ -295,6 +296,51 @@ void order_set_tag(struct order *o, uint64_t tag)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
+/* The answer to a request of the target. False: it is none. */
+static bool answer_target(struct chan *c, const struct chan_iu *iu)
+{
+        uint8_t type = iu->p[0] == SRP_CRED_REQ  ? SRP_CRED_RSP
+                       : iu->p[0] == SRP_AER_REQ ? SRP_AER_RSP
+                                                 : 0;
+
+        if (!type || iu->n < sizeof(struct srp_cred_req))
+                return false;
+        if (!c->mute)
+                send_small(c, type, be_get(iu->p + 8, 8));
+        return true;
+}
+
+static void answer_requests(struct chan *c)
+{
+        const struct chan_iu *iu;
+
+        while (!c->mute && (iu = chan_take_request(c)) != NULL)
+                (void)answer_target(c, iu);
+}
+
+/* It has ended, or will, or the limit is so much. A target may wait for the answer to its last request. */
+static bool comes_limit(struct chan *c, int64_t least, uint64_t until)
+{
+        bool ends;
+
+        do {
+                answer_requests(c);
+                ends = c->left || c->state != CHAN_LIVE;
+        } while (!ends && c->limit < least && chan_has_limit(c, least, until));
+        return ends || c->limit >= least;
+}
+
+/* Nothing obliges a target to give back with its response what a request has taken: it may do so later, or by
+ * SRP_CRED_REQ. Until then it is the initiator who would break a rule. */
+static void await_limit(struct chan *c)
+{
+        if (c->limit > 0 || c->overruns || comes_limit(c, 1, patience(c)))
+                return;
+        broke_if_over(c->t);
+        blame(c->t, SRP_LIMIT_RETURNED);
+        fail(c->t, "a request limit above zero", "%lld", (long long)c->limit);
+}
+
 /* From here on the target may read and change its memory. */
 static void give_memory(struct order *o)
 {
@@ -308,6 +354,7 @@ static void give_memory(struct order *o)
 
 void send_order(struct order *o)
 {
+        await_limit(o->chan);
         give_memory(o);
         o->chan->limit--;
         chan_send(o->chan, o->iu, o->n, true);
@@ -316,6 +363,7 @@ void send_order(struct order *o)
 void send_oddly(struct order *o)
 {
         o->chan->t->negative = true;
+        await_limit(o->chan);
         give_memory(o);
         o->chan->limit--;
         chan_send(o->chan, o->iu, o->n, false);
@@ -358,6 +406,7 @@ uint64_t send_function_to(struct chan *c, uint32_t lun, uint8_t function, uint64
                                         .function = function,
                                         .task_tag = be64(task) };
 
+        await_limit(c);
         c->limit--;
         chan_send(c, &m, sizeof(m), true);
         return tag;
@@ -376,20 +425,6 @@ static void __attribute__((noreturn)) fail_for(struct chan *c, const char *expec
         if (c->state == CHAN_LIVE)
                 fail(c->t, expected, "nothing");
         fail(c->t, expected, "%s", end_of(c));
-}
-
-/* The answer to a request of the target. False: it is none. */
-static bool answer_target(struct chan *c, const struct chan_iu *iu)
-{
-        uint8_t type = iu->p[0] == SRP_CRED_REQ  ? SRP_CRED_RSP
-                       : iu->p[0] == SRP_AER_REQ ? SRP_AER_RSP
-                                                 : 0;
-
-        if (!type || iu->n < sizeof(struct srp_cred_req))
-                return false;
-        if (!c->mute)
-                send_small(c, type, be_get(iu->p + 8, 8));
-        return true;
 }
 
 /* NULL: none comes. */
@@ -659,7 +694,19 @@ void expect_others_served(struct t *t)
 
 unsigned limit_of(const struct chan *c)
 {
-        return peer_of_chan(c)->limit;
+        enum { MOST = CHAN_DEEP - 8 };
+
+        return c->limit < 0 ? 0 : c->limit < MOST ? (unsigned)c->limit : MOST;
+}
+
+/* Whether it gives back with each response, with every second one or of itself is the target's to choose. */
+void expect_limit(struct chan *c, int64_t least)
+{
+        for (unsigned i = 0; i < TELLS && c->limit < least; i++)
+                if (!comes_limit(c, least, now_ms() + t_scaled(c->t, BACK_MS)) && c->limit > 0)
+                        expect_served(c);
+        want(c->t, c->limit >= least || !is_live(c), "what was taken from the request limit, given back",
+             "a limit of %lld, which was %lld", (long long)c->limit, (long long)least);
 }
 
 void run_burst(struct chan *c, unsigned n)

@@ -12,7 +12,7 @@
  *      expect_residual(c, &a, SRP_DIUNDER, 512);
  *
  * A word that does not see what it expects ends the case. Requests of the target (SRP_CRED_REQ, SRP_AER_REQ) are answered
- * on the way, unless the channel is mute.
+ * on the way, unless the channel is mute. Where the request limit is zero sending waits, unless the channel overruns it.
  */
 #ifndef NVMF_CONFORMANCE_SRP_WORDS_H
 #define NVMF_CONFORMANCE_SRP_WORDS_H
@@ -146,8 +146,10 @@ void expect_left(struct chan *c);
 /* A login of another initiator works; that it does not is a failure, whatever the rules of the case rest on. */
 void expect_others_served(struct t *t);
 
-/* So many requests may be sent. */
+/* So many requests may be sent now, and can be at a time. */
 unsigned limit_of(const struct chan *c);
+/* The limit is `least` or above, with commands that follow at last. */
+void expect_limit(struct chan *c, int64_t least);
 /* TEST UNIT READY, n times at once; all are answered. */
 void run_burst(struct chan *c, unsigned n);
 
