@@ -92,7 +92,7 @@ struct chan {
         bool left;         /* SRP_T_LOGOUT came */
         uint32_t left_for;
         int64_t limit, awaited; /* request limit, and the one that somebody waits for */
-        uint64_t tag; /* of the next request */
+        uint64_t tag;           /* of the next request */
         struct chan_iu *first, **last;
         struct order *orders;
 };

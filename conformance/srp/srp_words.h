@@ -42,7 +42,7 @@ struct chan *ready_channel_as(struct t *t, struct chan_login how);
 /* The slow unit has nothing to tell, either. */
 struct chan *slow_channel_as(struct t *t, struct chan_login how);
 #define slow_channel(t, ...) slow_channel_as(t, (struct chan_login) { __VA_ARGS__ })
-/* TEST UNIT READY until nothing more is told. */
+/* TEST UNIT READY until nothing more is told; skips the case where the unit does not get ready. */
 void attend(struct chan *c);
 void attend_unit(struct chan *c, uint32_t lun);
 
@@ -115,7 +115,7 @@ struct answer run_function(struct chan *c, uint8_t function, uint64_t task);
 /* Nothing comes for so many ms. */
 void expect_quiet(struct chan *c, unsigned ms);
 
-/* GOOD, and no response code but 0. */
+/* GOOD, and no response code but 0. What a unit says of its state, and what passes, is tried again by the runner. */
 void expect_good(struct chan *c, const struct answer *a);
 /* CHECK CONDITION with this; about SRP_RSP_STATUS or SRP_RSP_SENSE, whichever the case names first. */
 void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t asc);
@@ -133,7 +133,7 @@ void expect_ended_or_refused(struct chan *c, uint64_t tag);
 void expect_ended_or_answered(struct chan *c, uint64_t tag);
 /* It does, or works on. */
 void expect_ended_or_works(struct chan *c);
-/* A TEST UNIT READY is answered with GOOD. */
+/* A TEST UNIT READY is answered with GOOD, once nothing more is told. */
 void expect_served(struct chan *c);
 bool is_live(struct chan *c);
 
@@ -150,7 +150,7 @@ void expect_others_served(struct t *t);
 unsigned limit_of(const struct chan *c);
 /* The limit is `least` or above, with commands that follow at last. */
 void expect_limit(struct chan *c, int64_t least);
-/* TEST UNIT READY, n times at once; all are answered. */
+/* TEST UNIT READY, n times at once; all are answered, as by TASK SET FULL. */
 void run_burst(struct chan *c, unsigned n);
 
 /* Bytes that differ from case to case and block to block. */
