@@ -35,6 +35,19 @@ uint32_t block_of(const struct chan *c)
         return peer_of_chan(c)->block;
 }
 
+/* Expectations are about a rule that is held against the target. */
+static bool is_held(const struct t *t)
+{
+        return t->rule != RULE_NONE && !rests_on_own_reading(t, t->rule);
+}
+
+/* What the rule of the case does not ask for is of this one. */
+static void doubt(const struct chan *c, enum srp_rule rule)
+{
+        if (is_held(c->t))
+                blame(c->t, rule);
+}
+
 static void answer_text(const struct answer *a, char *buf, size_t size)
 {
         struct text text = text_in(buf, size);
@@ -68,6 +81,7 @@ struct chan *ask_login_as(struct t *t, struct chan_login how)
         chan_connect(c);
         if (!chan_is_decided(c, patience(c))) {
                 broke_if_over(t);
+                doubt(c, SRP_RSP_ANSWERED);
                 fail(t, "an answer to the login", "nothing");
         }
         t_settle(t);
@@ -442,6 +456,7 @@ uint64_t send_function(struct chan *c, uint8_t function, uint64_t task)
 static void __attribute__((noreturn)) fail_for(struct chan *c, const char *expected)
 {
         broke_if_over(c->t);
+        doubt(c, SRP_RSP_ANSWERED);
         if (c->state == CHAN_LIVE)
                 fail(c->t, expected, "nothing");
         fail(c->t, expected, "%s", end_of(c));
@@ -567,7 +582,10 @@ void expect_good(struct chan *c, const struct answer *a)
 
         answer_text(a, seen, sizeof(seen));
         c->t->busy |= passes_by(a);
-        want(c->t, a->status == SCSI_GOOD && a->code <= 0, "GOOD", "%s", seen);
+        if (a->status == SCSI_GOOD && a->code <= 0)
+                return;
+        doubt(c, SRP_RSP_STATUS);
+        fail(c->t, "GOOD", "%s", seen);
 }
 
 void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t asc)
@@ -586,7 +604,10 @@ void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t 
 
 void expect_no_success(struct chan *c, const struct answer *a)
 {
-        want(c->t, a->status != SCSI_GOOD || a->code > 0, "an error", "GOOD");
+        if (a->status != SCSI_GOOD || a->code > 0)
+                return;
+        doubt(c, SRP_RSP_STATUS);
+        fail(c->t, "an error", "GOOD");
 }
 
 static const char *residual_name(uint8_t flag)
@@ -696,6 +717,7 @@ void expect_left(struct chan *c)
 {
         if (!chan_is_disconnected(c, patience(c))) {
                 broke_if_over(c->t);
+                doubt(c, SRP_DREQ);
                 fail(c->t, "an answer to the disconnect request", "nothing");
         }
 }
