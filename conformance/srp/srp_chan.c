@@ -399,6 +399,14 @@ bool chan_is_decided(struct chan *c, uint64_t deadline)
         return wait_for(c, is_decided, deadline);
 }
 
+bool chan_is_cm_busy(const struct chan *c)
+{
+        enum { NO_QP = 1, NO_RESOURCES = 3, STALE = 10 }; /* IBTA 12.6.7.2 */
+
+        return c->state == CHAN_REJECTED &&
+               (c->reason == NO_QP || c->reason == NO_RESOURCES || c->reason == STALE);
+}
+
 bool chan_has_iu(struct chan *c, uint64_t deadline)
 {
         (void)wait_for(c, has_more, deadline);

@@ -103,6 +103,8 @@ struct chan *chan_new(struct t *t, const struct chan_login *how);
 void chan_connect(struct chan *c);
 /* Waits until it is accepted or rejected, or ended; false at the deadline. */
 bool chan_is_decided(struct chan *c, uint64_t deadline);
+/* It was rejected by the CM, which has no room or still knows the last connection. */
+bool chan_is_cm_busy(const struct chan *c);
 /* Waits until an IU is there; false: none, and the end, or the deadline. */
 bool chan_has_iu(struct chan *c, uint64_t deadline);
 /* Waits until the request limit is `least` or above, a request of the target is there that is to be answered, or

@@ -88,15 +88,29 @@ struct chan *ask_login_as(struct t *t, struct chan_login how)
         return c;
 }
 
+/* How many channels an initiator has is the target's to say, and so is that it has no room now; what the CM itself
+ * rejects, as while it still knows the last connection, passes (IBTA 12.6.7.2). */
+static void excuse_rejection(struct t *t, const struct chan *c)
+{
+        uint32_t reason = c->has_rej ? be32_get(c->rej.reason) : 0;
+        bool more = (c->how.flags & SRP_ACTION) == SRP_ACTION_MULTI;
+
+        t->busy |= reason == SRP_REJECT_RESOURCES || (!c->has_rej && chan_is_cm_busy(c));
+        require(t, !more || (reason != SRP_REJECT_CHANNELS && reason != SRP_REJECT_MULTI),
+                "the target has no room for another channel of an initiator");
+        require(t, t->busy || !c->has_rej || !is_held(t), "a login is rejected: %s",
+                srp_reject_name(reason));
+}
+
 struct chan *log_in_as(struct t *t, struct chan_login how)
 {
         struct chan *c = ask_login_as(t, how);
 
-        if (c->state == CHAN_REJECTED && c->has_rej) {
-                t->busy |= be32_get(c->rej.reason) == SRP_REJECT_RESOURCES;
+        if (c->state == CHAN_REJECTED)
+                excuse_rejection(t, c);
+        if (c->state == CHAN_REJECTED && c->has_rej)
                 fail(t, "a login response", "a rejection: %s",
                      srp_reject_name(be32_get(c->rej.reason)));
-        }
         want(t, c->state == CHAN_LIVE, "a login response", "%s", end_of(c));
         want(t, c->rsp.opcode == SRP_LOGIN_RSP, "a login response",
              "an acceptance without login response");

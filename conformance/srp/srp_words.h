@@ -26,7 +26,8 @@
 
 /* --- logging in --------------------------------------------------------------------------------- */
 
-/* The login is accepted; else the case ends. log_in(t, .flags = ...) names what is not as usual. */
+/* The login is accepted; else the case ends, or is skipped where another channel is one too many. log_in(t, .flags = ...)
+ * names what is not as usual. */
 struct chan *log_in_as(struct t *t, struct chan_login how);
 #define log_in(t, ...) log_in_as(t, (struct chan_login) { __VA_ARGS__ })
 /* It is asked, and accepted or rejected. */
