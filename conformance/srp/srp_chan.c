@@ -556,15 +556,23 @@ static void name_initiator(const struct chan *c, srp_port_id id)
         id[15] = (uint8_t)c->how.other;
 }
 
+/* That is not zero. */
+static uint32_t first_of(uint32_t a, uint32_t b, uint32_t c)
+{
+        return a ? a : b ? b : c;
+}
+
 static struct srp_login_req login_of(const struct chan *c)
 {
         const struct chan_login *how = &c->how;
         bool immediate = how->flags & SRP_IMMEDIATE;
-        uint16_t formats = how->formats ? how->formats : SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT;
+        const struct srp_peer *peer = srp_peer_of(c->t->suite);
+        uint16_t formats = (uint16_t)first_of(how->formats, peer->formats,
+                                              SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT);
         struct srp_login_req r = {
                 .opcode = how->opcode ? how->opcode : SRP_LOGIN_REQ,
                 .tag = be64(0x4c4f47494eu + c->number),
-                .req_it_iu_len = be32(how->it_iu ? how->it_iu : 8260),
+                .req_it_iu_len = be32(first_of(how->it_iu, peer->it_iu, 8260)),
                 .req_buf_fmt = be16(how->no_formats ? 0 : formats),
                 .req_flags = how->flags,
                 .imm_data_offset = be16(how->imm_at ? how->imm_at
@@ -572,7 +580,7 @@ static struct srp_login_req login_of(const struct chan *c)
                                                     : 0),
         };
 
-        memcpy(r.target_port_id, srp_peer_of(c->t->suite)->target, sizeof(srp_port_id));
+        memcpy(r.target_port_id, peer->target, sizeof(srp_port_id));
         r.target_port_id[7] ^= how->other_target;
         name_initiator(c, r.initiator_port_id);
         return r;

@@ -32,8 +32,8 @@ struct chan_iu { /* that came */
 struct chan_login {     /* a login request that is not as usual */
         unsigned other; /* which initiator port of the case: 0 is its own */
         uint8_t flags;
-        uint32_t it_iu;    /* 0: 8260, what Linux asks for */
-        uint16_t formats;  /* 0: direct and indirect */
+        uint32_t it_iu;    /* 0: what the target has accepted; at first 8260, as Linux asks for */
+        uint16_t formats;  /* 0: likewise; direct and indirect */
         uint16_t imm_at;   /* 0: CHAN_IMM_AT, where immediate data is asked for */
         bool no_formats;   /* asks for none */
         bool other_target; /* names another target port */

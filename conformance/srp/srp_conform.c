@@ -178,13 +178,72 @@ static void ask_capacity(struct chan *c, struct srp_peer *p)
         p->block = (uint32_t)be_get(data + 4, 4);
 }
 
+/* Less of what the target has rejected, for the reason that it gives; a bit that its revision reserves it need not
+ * accept. False: there is no less. */
+static bool ask_less(struct chan_login *how, uint32_t reason)
+{
+        static const uint32_t lengths[] = { 8260, 4148, 2116, 996, 512, 260, 64, 0 };
+        unsigned i = 0;
+
+        if (reason == SRP_REJECT_IU_LENGTH) {
+                while (lengths[i] >= how->it_iu)
+                        i++;
+                how->it_iu = lengths[i];
+                return how->it_iu > 0;
+        }
+        if (reason == SRP_REJECT_FORMATS && how->formats != SRP_FORMAT_INDIRECT) {
+                how->formats =
+                    how->formats == SRP_FORMAT_DIRECT ? SRP_FORMAT_INDIRECT : SRP_FORMAT_DIRECT;
+                return true;
+        }
+        if (!how->flags)
+                return false;
+        how->flags = 0;
+        return true;
+}
+
+/* What a target has no resources for it may have them for later (00010001h). */
+static bool may_pass(struct t *t, uint32_t reason, unsigned *tries)
+{
+        enum { TRIES = 5, WAIT_MS = 100 };
+
+        if (reason != SRP_REJECT_RESOURCES || *tries == TRIES)
+                return false;
+        give_ms(t, (unsigned)WAIT_MS << (*tries)++);
+        return true;
+}
+
+/* Who takes no login of ours, as of somebody whom he does not know, cannot be judged. */
+static struct chan *log_in_first(struct t *t)
+{
+        struct chan_login how = { .flags = SRP_IMMEDIATE,
+                                  .it_iu = 8260,
+                                  .formats = SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT };
+        struct srp_peer *p = srp_peer_of(t->suite);
+        struct chan *c = ask_login_as(t, how);
+        unsigned tries = 0;
+
+        while (c->has_rej && (may_pass(t, be32_get(c->rej.reason), &tries) ||
+                              ask_less(&how, be32_get(c->rej.reason))))
+                c = ask_login_as(t, how);
+        if (c->has_rej)
+                broke(t, "the target rejects our logins: %s",
+                      srp_reject_name(be32_get(c->rej.reason)));
+        if (c->state == CHAN_REJECTED)
+                broke(t, "connections are rejected (%d)", c->reason);
+        p->it_iu = how.it_iu;
+        p->formats = how.formats;
+        return c;
+}
+
 static void look(struct t *t)
 {
         struct srp_peer *p = srp_peer_of(t->suite);
-        struct chan *c = log_in(t, .flags = SRP_IMMEDIATE), *more;
+        struct chan *c = log_in_first(t), *more;
 
-        p->limit = c->limit < CHAN_DEEP - 8 ? (uint32_t)c->limit : CHAN_DEEP - 8;
-        p->formats = be16_get(c->rsp.buf_fmt);
+        want(t, c->rsp.opcode == SRP_LOGIN_RSP, "a login response",
+             "an acceptance without login response");
+        p->limit = limit_of(c);
         p->immediate = c->rsp.rsp_flags & SRP_IMMEDIATE;
         attend(c);
         ask_capacity(c, p);

@@ -22,8 +22,9 @@ struct srp_peer { /* suite.peer */
         struct rule_policy policy; /* of our initiator */
 
         /* What the probe found. */
-        uint32_t limit; /* requests of a channel */
-        uint16_t formats;
+        uint32_t limit;   /* requests of a channel */
+        uint32_t it_iu;   /* what a login may ask for, ... */
+        uint16_t formats; /* ... and these; 0: that is not known, so that it asks as Linux does */
         bool multi, immediate;
         uint32_t block; /* bytes; 0: the unit cannot be read */
         uint64_t blocks;

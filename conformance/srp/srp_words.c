@@ -245,8 +245,17 @@ static void set_format(struct order *o, bool out, uint8_t format, unsigned count
         o->iu[out ? 6 : 7] = (uint8_t)count;
 }
 
+/* The target has accepted a login that requires it, or says of itself that it supports it (6.2, 6.3). */
+static void need_format(const struct chan *c, uint16_t format)
+{
+        require(c->t, (be16_get(c->asked.req_buf_fmt) | be16_get(c->rsp.buf_fmt)) & format,
+                "the target does not support %s descriptors",
+                format == SRP_FORMAT_DIRECT ? "direct" : "indirect");
+}
+
 void data_direct(struct order *o, bool out, struct srp_desc d)
 {
+        need_format(o->chan, SRP_FORMAT_DIRECT);
         set_format(o, out, SRP_DIRECT, 0);
         srp_desc_put(o->iu + o->n, &d);
         o->n += SRP_DESC_LEN;
@@ -286,6 +295,7 @@ struct order *order_slow(struct chan *c)
 void data_indirect(struct order *o, bool out, struct srp_desc table, uint32_t total,
                    const struct srp_desc *list, unsigned in_line)
 {
+        need_format(o->chan, SRP_FORMAT_INDIRECT);
         set_format(o, out, SRP_INDIRECT, in_line);
         srp_desc_put(o->iu + o->n, &table);
         be_put(o->iu + o->n + SRP_DESC_LEN, 4, total);
@@ -323,8 +333,7 @@ void data_immediate(struct order *o, const void *data, uint32_t len)
 {
         uint32_t at = o->chan->how.imm_at ? o->chan->how.imm_at : CHAN_IMM_AT;
 
-        if (len > CHAN_LARGE - at)
-                broke(o->chan->t, "%u bytes of immediate data", len);
+        require(o->chan->t, len <= CHAN_LARGE - at, "%u bytes of immediate data are too many", len);
         set_format(o, true, SRP_IMMEDIATE_DATA, 0);
         be_put(o->iu + o->n, 4, len);
         memcpy(o->iu + at, data, len);
@@ -402,6 +411,10 @@ static void give_memory(struct order *o)
 
 void send_order(struct order *o)
 {
+        const struct chan *c = o->chan;
+
+        require(c->t, c->t->negative || o->n <= be32_get(c->rsp.max_it_iu_len),
+                "IUs of %u bytes are longer than the target accepts", o->n);
         await_limit(o->chan);
         give_memory(o);
         o->chan->limit--;
