@@ -583,9 +583,9 @@ struct answer run_function(struct chan *c, uint8_t function, uint64_t task)
 
 void expect_quiet(struct chan *c, unsigned ms)
 {
-        if (chan_has_iu(c, now_ms() + t_scaled(c->t, ms)))
-                fail(c->t, "nothing", "%s",
-                     srp_info(c->first->p[0]) ? srp_info(c->first->p[0])->name : "an IU");
+        const struct chan_iu *iu = next_iu(c, now_ms() + t_scaled(c->t, ms));
+
+        want(c->t, !iu || !is_rsp(iu), "no response", "SRP_RSP");
 }
 
 /* --- what is in an answer --------------------------------------------------------------------- */

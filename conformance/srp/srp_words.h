@@ -113,7 +113,7 @@ struct answer expect_rsp(struct chan *c);
 struct answer expect_rsp_to(struct chan *c, uint64_t tag);
 struct answer run_order(struct order *o);
 struct answer run_function(struct chan *c, uint8_t function, uint64_t task);
-/* Nothing comes for so many ms. */
+/* No response comes for so many ms; what the target says of itself is none. */
 void expect_quiet(struct chan *c, unsigned ms);
 
 /* GOOD, and no response code but 0. What a unit says of its state, and what passes, is tried again by the runner. */
