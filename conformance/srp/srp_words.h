@@ -124,6 +124,7 @@ void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t 
 void expect_no_success(struct chan *c, const struct answer *a);
 /* One of SRP_DOOVER, SRP_DOUNDER, SRP_DIOVER and SRP_DIUNDER with this count; 0: none of them. */
 void expect_residual(struct chan *c, const struct answer *a, uint8_t flag, uint32_t count);
+/* This response code; 0 is not asked of who says that he does not support the function. */
 void expect_code(struct chan *c, const struct answer *a, int code);
 
 /* The target ends the channel, with SRP_T_LOGOUT or without. */
