@@ -59,6 +59,8 @@ struct order *order_read(struct chan *c, uint16_t blocks);
 struct order *order_write(struct chan *c, uint16_t blocks);
 /* READ(10) of a block of the slow unit. */
 struct order *order_slow(struct chan *c);
+/* An operation code that no command has: those from C0h on are vendors' (SPC-4 4.2.5.1). */
+enum { SCSI_NOBODYS = 0x6f };
 /* The unit, and the bytes of a block, of the tested one. */
 uint32_t unit_of(const struct chan *c);
 uint32_t block_of(const struct chan *c);

@@ -42,7 +42,7 @@ CASE("srp/limit/returned-error", MUST, RULES(SRP_LIMIT_RETURNED),
         struct chan *c = ready_channel(t);
         int64_t before = c->limit;
 
-        (void)run_order(order_of(c, 0x4d));
+        (void)run_order(order_of(c, SCSI_NOBODYS, 0));
         expect_limit(c, before);
 }
 

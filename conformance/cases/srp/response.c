@@ -7,7 +7,7 @@
 /* Of an operation code that no disk has. */
 static struct answer failed(struct chan *c)
 {
-        return run_order(order_of(c, 0xff, 0, 0, 0, 0, 0));
+        return run_order(order_of(c, SCSI_NOBODYS, 0, 0, 0, 0, 0));
 }
 
 #define FAILS(name, rule, level, says)                                                             \
@@ -64,8 +64,8 @@ CASE("srp/response/response-data", MUST, RULES(SRP_RSP_DATA), "Response data has
         }
 
 SENSE("opcode", SCSI_ILLEGAL_REQUEST, SCSI_ASC_OPCODE,
-      "A command that nobody knows ends with ILLEGAL REQUEST, invalid command operation code", 0xff,
-      0, 0, 0, 0, 0)
+      "A command that nobody knows ends with ILLEGAL REQUEST, invalid command operation code",
+      SCSI_NOBODYS, 0, 0, 0, 0, 0)
 SENSE(
     "lba", SCSI_ILLEGAL_REQUEST, SCSI_ASC_LBA,
     "READ beyond the end of the unit ends with ILLEGAL REQUEST, logical block address out of range",
@@ -185,7 +185,7 @@ CASE("srp/response/failed-under", MUST, RULES(SRP_RSP_COUNT),
      "A command that fails at once has an underflow of all its memory")
 {
         struct chan *c = ready_channel(t);
-        struct order *o = order_of(c, 0xff, 0, 0, 0, 0, 0);
+        struct order *o = order_of(c, SCSI_NOBODYS, 0, 0, 0, 0, 0);
         struct answer a;
 
         (void)data_in(o, 100);
