@@ -215,15 +215,29 @@ static void need_blocks(const struct chan *c)
         require(c->t, block_of(c) > 0, "unit %u has no blocks that can be read", unit_of(c));
 }
 
-struct order *order_read(struct chan *c, uint16_t blocks)
+uint16_t blocks_in(const struct chan *c, uint32_t bytes)
 {
         need_blocks(c);
+        return bytes < block_of(c) ? 1 : (uint16_t)(bytes / block_of(c));
+}
+
+/* Of a case: others write beyond. */
+static void need_range(const struct chan *c, uint16_t blocks)
+{
+        need_blocks(c);
+        require(c->t, (uint64_t)blocks * block_of(c) <= SRP_RANGE_BYTES,
+                "%u blocks of %u bytes are more than a case may have", blocks, block_of(c));
+}
+
+struct order *order_read(struct chan *c, uint16_t blocks)
+{
+        need_range(c, blocks);
         return read_or_write(c, unit_of(c), false, first_block(c), blocks);
 }
 
 struct order *order_write(struct chan *c, uint16_t blocks)
 {
-        need_blocks(c);
+        need_range(c, blocks);
         return read_or_write(c, unit_of(c), true, first_block(c), blocks);
 }
 

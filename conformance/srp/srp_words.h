@@ -57,6 +57,8 @@ struct order *order_cdb(struct chan *c, uint32_t lun, const void *cdb, size_t n)
 /* READ(10), WRITE(10) of so many blocks from the start of the case's range. */
 struct order *order_read(struct chan *c, uint16_t blocks);
 struct order *order_write(struct chan *c, uint16_t blocks);
+/* Blocks that have so many bytes together, or the least that are more. */
+uint16_t blocks_in(const struct chan *c, uint32_t bytes);
 /* READ(10) of a block of the slow unit. */
 struct order *order_slow(struct chan *c);
 /* An operation code that no command has: those from C0h on are vendors' (SPC-4 4.2.5.1). */

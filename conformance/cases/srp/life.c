@@ -66,6 +66,17 @@ CASE("srp/logout/relogin", MUST, RULES(SRP_RSP_ANSWERED),
         expect_served(ready_channel(t));
 }
 
+/* A WRITE of 32 KiB, whose data the target begins to fetch. */
+static struct chan *begin_write(struct chan *c)
+{
+        uint16_t blocks = blocks_in(c, 32 << 10);
+        struct order *o = order_write(c, blocks);
+
+        (void)data_out(o, blocks * block_of(c));
+        send_order(o);
+        return c;
+}
+
 /* --- disconnects ------------------------------------------------------------------------------------------ */
 
 #define DISCONNECT(name, says, ...)                                                                \
@@ -103,12 +114,7 @@ DISCONNECT("busy", "A disconnect while commands are outstanding", .needs = NEEDS
 
 DISCONNECT("write", "A disconnect while a WRITE's data is fetched", .writes = true)
 {
-        struct chan *c = ready_channel(t);
-        struct order *o = order_write(c, 64);
-
-        (void)data_out(o, 64 * block_of(c));
-        send_order(o);
-        leave(c);
+        leave(begin_write(ready_channel(t)));
 }
 
 DISCONNECT("after-logout", "A disconnect right after SRP_I_LOGOUT")
@@ -199,12 +205,7 @@ LIFE("vanish-busy", "An initiator that vanishes while commands are outstanding h
 LIFE("vanish-write", "An initiator that vanishes while its data is fetched harms no others",
      .writes = true)
 {
-        struct chan *c = ready_channel(t);
-        struct order *o = order_write(c, 64);
-
-        (void)data_out(o, 64 * block_of(c));
-        send_order(o);
-        chan_vanish(c);
+        chan_vanish(begin_write(ready_channel(t)));
         expect_others_served(t);
 }
 
