@@ -9,6 +9,7 @@
 
 #include "pdu/io/loop.h"
 #include "pdu/io/verbs/rdma_wait.h"
+#include "pdu/scsi/scsi.h"
 #include "srp_suite.h"
 
 enum {
@@ -22,6 +23,7 @@ enum {
         LINE_IU = 1, /* how a line's header reads */
         APART = 64,  /* pieces of memory, at least */
         CANARY = 0xa5,
+        LINGER_MS = 10000, /* in which a WRITE may be executed that nobody waits for any more */
 };
 
 struct world {
@@ -69,6 +71,17 @@ static void free_chan(struct chan *c)
         free(c);
 }
 
+/* A WRITE without a response: it may be executed yet, whatever became of its channel (SAM-5 6.3.4: no time is prescribed
+ * for what the loss of a nexus ends). */
+static bool may_write_late(const struct chan *c)
+{
+        const struct order *o = c->orders;
+
+        while (o && o->iu[offsetof(struct srp_cmd, cdb)] != SCSI_WRITE_10)
+                o = o->next;
+        return o;
+}
+
 void chan_world_end(struct t *t)
 {
         struct world *w = t->world;
@@ -78,6 +91,8 @@ void chan_world_end(struct t *t)
                 return;
         for (struct chan *c = w->chans; c; c = next) {
                 next = c->next;
+                if (may_write_late(c))
+                        t->lingers = LINGER_MS;
                 free_chan(c);
         }
         if (w->open)
