@@ -8,10 +8,12 @@
 
 enum {
         WAIT_MS = 5000,
+        CM_MS = 15000, /* three tries: Linux repeats a REQ, REP or DREQ that was lost after 4.3 s */
         END_MS = 3000, /* of a channel */
-        BACK_MS = 250, /* what is given back beside a response */
-        TELLS = 16,    /* that a unit may have at first */
-        AGAIN_MS = 50, /* until a unit that is busy is asked again */
+        GONE_MS = 1000, /* who was asked whether he serves others; his answer to that is no harm */
+        BACK_MS = 250,  /* what is given back beside a response */
+        TELLS = 16,     /* that a unit may have at first */
+        AGAIN_MS = 50,  /* until a unit that is busy is asked again */
         LARGE_BLOCK = 4096,
 };
 
@@ -79,7 +81,7 @@ struct chan *ask_login_as(struct t *t, struct chan_login how)
 
         t->negative |= how.len || how.opcode || how.reserved;
         chan_connect(c);
-        if (!chan_is_decided(c, patience(c))) {
+        if (!chan_is_decided(c, t_deadline(t, CM_MS))) {
                 broke_if_over(t);
                 doubt(c, SRP_RSP_ANSWERED);
                 fail(t, "an answer to the login", "nothing");
@@ -759,7 +761,7 @@ void expect_ended_or_works(struct chan *c)
 
 void expect_left(struct chan *c)
 {
-        if (!chan_is_disconnected(c, patience(c))) {
+        if (!chan_is_disconnected(c, t_deadline(c->t, CM_MS))) {
                 broke_if_over(c->t);
                 doubt(c, SRP_DREQ);
                 fail(c->t, "an answer to the disconnect request", "nothing");
@@ -780,7 +782,8 @@ void expect_others_served(struct t *t)
         t->rule = RULE_NONE;
         other = ready_channel(t, .other = 0xff);
         expect_served(other);
-        leave(other);
+        chan_leave(other);
+        (void)chan_is_disconnected(other, t_deadline(t, GONE_MS));
         t->rule = rule;
 }
 
