@@ -631,6 +631,12 @@ void expect_good(struct chan *c, const struct answer *a)
         fail(c->t, "GOOD", "%s", seen);
 }
 
+void need_writable(struct chan *c, const struct answer *a)
+{
+        require(c->t, a->status != SCSI_CHECK || !a->has_sense || a->sense.key != SCSI_DATA_PROTECT,
+                "unit %u is write-protected", unit_of(c));
+}
+
 void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t asc)
 {
         char expected[120] = "CHECK CONDITION, ", seen[200];

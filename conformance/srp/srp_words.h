@@ -122,6 +122,8 @@ void expect_quiet(struct chan *c, unsigned ms);
 
 /* GOOD, and no response code but 0. What a unit says of its state, and what passes, is tried again by the runner. */
 void expect_good(struct chan *c, const struct answer *a);
+/* Skips the case where a WRITE was not done since the unit is write-protected, or has no space left. */
+void need_writable(struct chan *c, const struct answer *a);
 /* CHECK CONDITION with this; about SRP_RSP_STATUS or SRP_RSP_SENSE, whichever the case names first. */
 void expect_sense(struct chan *c, const struct answer *a, uint8_t key, uint16_t asc);
 /* Another status than GOOD, or a response code other than 0. */

@@ -120,6 +120,7 @@ static void write_blocks(struct chan *c, const struct form *f, uint8_t *data)
         else
                 memcpy(describe(o, f, true), data, len);
         a = run_order(o);
+        need_writable(c, &a);
         require(c->t, f->in_line == f->pieces || a.status == SCSI_GOOD,
                 "the target does not fetch tables of descriptors");
         expect_good(c, &a);

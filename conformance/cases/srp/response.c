@@ -216,6 +216,7 @@ CASE("srp/response/write-under", MUST, RULES(SRP_RSP_COUNT),
 
         (void)data_out(o, block_of(c) + 512);
         a = run_order(o);
+        need_writable(c, &a);
         expect_good(c, &a);
         expect_residual(c, &a, SRP_DOUNDER, 512);
 }
@@ -229,6 +230,7 @@ CASE("srp/response/write-over", MUST, RULES(SRP_RSP_COUNT),
 
         (void)data_out(o, 200);
         a = run_order(o);
+        need_writable(c, &a);
         expect_residual(c, &a, SRP_DOOVER, block_of(c) - 200);
 }
 
