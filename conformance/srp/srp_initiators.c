@@ -17,7 +17,7 @@
 
 enum {
         SESSION_MS = 2000, /* of our initiator's login and of each command */
-        HOOK_SECONDS = 30,
+        HOOK_SECONDS = 30, /* as --timeout-scale makes of them */
         COMMAND = 4096,
         WATCHED = 8, /* channels; of more, not all is judged */
         PUTS = 3,
@@ -314,15 +314,15 @@ static void run_hook(struct stage *s)
 {
         const struct srp_peer *peer = srp_peer_of(s->t->suite);
         char command[COMMAND], id[SRP_PORT_ID_TEXT];
+        unsigned ms = (unsigned)t_scaled(s->t, HOOK_SECONDS * 1000);
         int n, status;
 
         srp_port_id_text(peer->target, id);
         n = snprintf(command, sizeof(command),
                      "export NVMF_TRTYPE=srp NVMF_TRADDR='%s' NVMF_TRSVCID='%s' NVMF_TARGET_ID=%s "
-                     "NVMF_SECONDS=%d\n%s",
-                     s->t->suite->traddr, srp_server_port(s->target, 0), id, HOOK_SECONDS,
-                     peer->hook);
-        status = n < COMMAND ? shell_run(command, s->said, HOOK_SECONDS * 1000) : -1;
+                     "NVMF_SECONDS=%u\n%s",
+                     s->t->suite->traddr, srp_server_port(s->target, 0), id, ms / 1000, peer->hook);
+        status = n < COMMAND ? shell_run(command, s->said, ms) : -1;
         s->ok = status == 0;
         s->hung = status < 0;
 }
@@ -353,6 +353,7 @@ static void perform(struct stage *s, struct played *seen)
         memcpy(seen->said, s->said, sizeof(seen->said));
         if (!started)
                 broke(s->t, "%s", s->said);
+        s->t->hung |= s->hung;
         if (s->hung)
                 harm(s->t, "the initiator's command ends", "%s", s->said);
         if (s->logins == 0 && srp_peer_of(s->t->suite)->hook)
