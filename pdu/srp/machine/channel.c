@@ -188,7 +188,10 @@ void srp_channel_reject(struct srp_channel *c, const void *p, uint32_t n, struct
                 return;
         }
         srp_check(p, sizeof(iu.login_rej), PARTY_CONTROLLER, 0, found);
-        rule_add_if(found, asked && be64_get(iu.login_rej.tag) != be64_get(c->asked.tag),
+        /* Of what is no login request nobody has to know where its tag is. */
+        rule_add_if(found,
+                    asked && c->asked.opcode == SRP_LOGIN_REQ &&
+                        be64_get(iu.login_rej.tag) != be64_get(c->asked.tag),
                     SRP_LOGIN_TAG);
 }
 

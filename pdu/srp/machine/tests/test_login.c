@@ -118,6 +118,27 @@ static void test_rejected(void **state)
         assert_int_equal(be64_get(answer(&r, &port, 4).rej.tag), 5);
 }
 
+/* Only who has understood a login request knows its tag. */
+static void test_the_tag_of_a_rejection(void **state)
+{
+        static const uint8_t opcodes[] = { SRP_LOGIN_REQ, SRP_CMD, 0x7f };
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(opcodes); i++) {
+                const struct srp_login_rej rej = { .opcode = SRP_LOGIN_REJ,
+                                                   .reason = be32(SRP_REJECT_FIRST) };
+                struct srp_login_req r = request(0);
+                struct rule_set found = { 0 }, unused = { 0 };
+                static struct srp_channel c;
+
+                r.opcode = opcodes[i];
+                srp_channel_init(&c);
+                srp_channel_login(&c, &r, sizeof(r), true, &unused);
+                srp_channel_reject(&c, &rej, sizeof(rej), &found);
+                assert_int_equal(rule_in(&found, SRP_LOGIN_TAG), i == 0);
+        }
+}
+
 static void test_a_port_without_a_name_is_everybodys(void **state)
 {
         struct srp_port any = port;
@@ -154,6 +175,7 @@ int main(void)
                 cmocka_unit_test(test_accepted),
                 cmocka_unit_test(test_immediate_data_only_where_it_fits),
                 cmocka_unit_test(test_rejected),
+                cmocka_unit_test(test_the_tag_of_a_rejection),
                 cmocka_unit_test(test_a_port_without_a_name_is_everybodys),
                 cmocka_unit_test(test_waived),
         };
