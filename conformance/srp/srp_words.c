@@ -12,6 +12,7 @@ enum {
         END_MS = 3000, /* of a channel */
         GONE_MS = 1000, /* who was asked whether he serves others; his answer to that is no harm */
         BACK_MS = 250,  /* what is given back beside a response */
+        LATER = 8,      /* commands, by which what was taken before is given back */
         TELLS = 16,     /* that a unit may have at first */
         AGAIN_MS = 50,  /* until a unit that is busy is asked again */
         LARGE_BLOCK = 4096,
@@ -803,7 +804,7 @@ unsigned limit_of(const struct chan *c)
 /* Whether it gives back with each response, with every second one or of itself is the target's to choose. */
 void expect_limit(struct chan *c, int64_t least)
 {
-        for (unsigned i = 0; i < TELLS && c->limit < least; i++)
+        for (unsigned i = 0; i < LATER && c->limit < least; i++)
                 if (!comes_limit(c, least, now_ms() + t_scaled(c->t, BACK_MS)) && c->limit > 0)
                         expect_served(c);
         want(c->t, c->limit >= least || !is_live(c),

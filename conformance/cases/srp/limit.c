@@ -85,14 +85,13 @@ CASE("srp/limit/taken-back", MUST, RULES(SRP_LIMIT_TAKEN), "No more is taken bac
 static struct chan *full_channel(struct t *t)
 {
         struct chan *c = slow_channel(t);
-        unsigned n = limit_of(c);
 
-        require(t, n == c->limit, "the request limit, %lld, is more than can be sent at a time",
-                (long long)c->limit);
         t->negative = c->overruns = true;
-        for (unsigned i = 0; i < n; i++)
+        for (unsigned i = 0; c->limit > 0 && i < CHAN_DEEP - 8; i++)
                 send_order(order_slow(c));
-        require(t, c->limit <= 0, "the slow unit answers before the limit is reached");
+        require(t, c->limit <= 0,
+                "the limit is not reached, by %lld: it is high, or the unit answers",
+                (long long)c->limit);
         return c;
 }
 
