@@ -98,7 +98,8 @@ static void excuse_rejection(struct t *t, const struct chan *c)
         uint32_t reason = c->has_rej ? be32_get(c->rej.reason) : 0;
         bool more = (c->how.flags & SRP_ACTION) == SRP_ACTION_MULTI;
 
-        t->busy |= reason == SRP_REJECT_RESOURCES || (!c->has_rej && chan_is_cm_busy(c));
+        t->busy |= reason == SRP_REJECT_RESOURCES || reason == SRP_REJECT_CHANNELS ||
+                   (!c->has_rej && chan_is_cm_busy(c));
         require(t, !more || (reason != SRP_REJECT_CHANNELS && reason != SRP_REJECT_MULTI),
                 "the target has no room for another channel of an initiator");
         require(t, t->busy || !c->has_rej || !is_held(t), "a login is rejected: %s",
