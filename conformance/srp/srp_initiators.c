@@ -331,9 +331,19 @@ static void run_hook(struct stage *s)
 
 struct played {
         bool ok, tricked;
+        bool owes; /* the answer to a request of the target */
         struct rule_set broken;
         char how[EXCHANGE_LINE], said[SHELL_LINE];
 };
+
+static bool owes_answer(const struct stage *s)
+{
+        for (const struct watched *w = s->watched; w < s->watched + WATCHED; w++)
+                for (unsigned i = 0; w->channel && i < SRP_CHANNEL_ASKED; i++)
+                        if (w->seen.target_request[i].used)
+                                return true;
+        return false;
+}
 
 static void perform(struct stage *s, struct played *seen)
 {
@@ -348,7 +358,9 @@ static void perform(struct stage *s, struct played *seen)
         else if (started)
                 run_ours(s);
         end_target(s);
-        *seen = (struct played) { .ok = s->ok, .tricked = s->tricked, .broken = s->broken };
+        *seen = (struct played) {
+                .ok = s->ok, .tricked = s->tricked, .owes = owes_answer(s), .broken = s->broken
+        };
         memcpy(seen->how, s->how, sizeof(seen->how));
         memcpy(seen->said, s->said, sizeof(seen->said));
         if (!started)
@@ -393,6 +405,8 @@ static void works(struct t *t)
         t_settle(t);
         require(t, !seen.ok || play_of(t)->trick.on == SRP_LOGIN_REQ || seen.tricked,
                 "the session came to no such place");
+        if (play_of(t)->trick.more && seen.owes)
+                advise(t, "an answer to the target's request", "none");
         if (seen.ok)
                 return;
         if (t->test->rules[0] == RULE_NONE)
