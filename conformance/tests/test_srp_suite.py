@@ -96,6 +96,32 @@ def test_a_target_that_departs_from_our_reading_is_advised(tmp_path, rule, case)
     assert (result["verdict"], result["rule"]) == ("advice", rule)
 
 
+@pytest.mark.parametrize("rule, case, verdict, status", [
+    # A first limit below zero: nothing may be sent until credit comes, which it does not.
+    ("srp/login/limit", "srp/tag/zero", "advice", 0), ("srp/login/limit", "srp/iu/type-target", "advice", 0),
+    # What was not aborted is answered.
+    ("srp/task-management/result", "srp/task-management/abort-last", "skip", 77),
+    ("srp/task-management/result", "srp/task-management/tag-again", "skip", 77),
+    ("srp/task-management/result", "srp/task-management/reset-told", "skip", 77),
+    # IUs longer than it accepts are not sent.
+    ("srp/login/it-iu-granted", "srp/iu/length-target", "skip", 0)])
+def test_a_rule_that_is_held_is_not_broken_by_something_else(tmp_path, rule, case, verdict, status):
+    assert report(tmp_path, "--violate", rule, case, status=status)[case]["verdict"] == verdict
+
+
+def test_a_request_limit_that_shrinks_is_kept(tmp_path):
+    """The target gives nothing back, and nobody sends more than it has given: it ends no channel."""
+    case = "srp/limit/whole-again"
+    result = report(tmp_path, "--violate", "srp/limit/returned", case)[case]
+    assert result["verdict"] == "advice" and "limit of 0" in result["seen"]
+
+
+def test_a_disconnect_that_is_not_answered_harms_nobody(tmp_path):
+    case = "srp/logout/disconnect-idle"
+    result = report(tmp_path, "--violate", "srp/logout/disconnect-answered", case, status=1)[case]
+    assert "no longer answers" not in result["seen"]
+
+
 def test_lost_data_is_harm(tmp_path):
     """However little of it is printed: a READ that brings nothing fails."""
     result = report(tmp_path, "--violate", "srp/transfer/whole", "srp/transfer/direct", status=1)["srp/transfer/direct"]
