@@ -110,20 +110,23 @@ CASE("srp/login/single-then-multiple", MUST, RULES(SRP_RSP_ANSWERED),
                 expect_served(c[i % 3]);
 }
 
+/* Of one nexus they are: who takes them for overlapped commands (SAM-5 5.11) is right, and so is who keeps them apart. */
 CASE("srp/login/same-tags", MUST, RULES(SRP_TAG_RESPONSE),
-     "Commands with one tag on two channels are each answered on their own", .needs = NEEDS_MULTI)
+     "Commands with one tag on two channels are each answered on their own, or end a channel",
+     .needs = NEEDS_MULTI)
 {
         struct chan *c = ready_channel(t), *more = log_in(t, .flags = SRP_ACTION_MULTI),
                     *both[2] = { c, more };
         struct order *o[2];
 
+        t->negative = true;
         for (unsigned i = 0; i < 2; i++) {
                 o[i] = order_of(both[i], SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0);
                 order_set_tag(o[i], 0x42);
                 send_order(o[i]);
         }
         for (unsigned i = 0; i < 2; i++)
-                want_eq(t, "tag", expect_rsp(both[i]).tag, 0x42);
+                expect_ended_or_answered(both[i], 0x42);
 }
 
 CASE("srp/login/one-leaves", MUST, RULES(SRP_RSP_ANSWERED),
