@@ -430,9 +430,10 @@ static void give_memory(struct order *o)
 void send_order(struct order *o)
 {
         const struct chan *c = o->chan;
+        bool fits = c->t->negative || o->n <= be32_get(c->rsp.max_it_iu_len);
 
-        require(c->t, c->t->negative || o->n <= be32_get(c->rsp.max_it_iu_len),
-                "IUs of %u bytes are longer than the target accepts", o->n);
+        c->t->busy |= !fits; /* whoever accepts a login lives */
+        require(c->t, fits, "IUs of %u bytes are longer than the target accepts", o->n);
         await_limit(o->chan);
         give_memory(o);
         o->chan->limit--;
