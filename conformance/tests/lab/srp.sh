@@ -18,7 +18,7 @@ done < <(grep '^[a-z]' "$root/conformance/baseline/ib_srpt-deadly.txt")
 wire_up
 rdma_up rxe
 srpt_up $port rxe1
-srpt_slow rxe1 100
+srpt_slow rxe1 500
 [ "$receives" = own ] || srpt_srq rxe1 1
 status=0
 "$NVMFSPEC" conform -t srp -a 10.0.0.2 -s $port --target-id "$(srpt_guid)$(srpt_guid)" "${options[@]}" "$@" || status=$?
