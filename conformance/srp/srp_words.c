@@ -221,8 +221,11 @@ static void need_blocks(const struct chan *c)
 
 uint16_t blocks_in(const struct chan *c, uint32_t bytes)
 {
+        uint32_t blocks;
+
         need_blocks(c);
-        return bytes < block_of(c) ? 1 : (uint16_t)(bytes / block_of(c));
+        blocks = bytes / block_of(c);
+        return (uint16_t)(blocks ? blocks : 1);
 }
 
 /* Of a case: others write beyond. */
