@@ -30,6 +30,7 @@ struct trick {
         uint8_t on;     /* type of the IU; SRP_LOGIN_REQ: there is none */
         unsigned first; /* the first of this type that is changed, from 0; */
         bool each;      /* ... and all after it */
+        bool working;   /* all before the first command with data-out are not counted */
         struct put {
                 uint8_t at, n; /* n 0: nothing */
                 uint64_t value;
@@ -64,6 +65,7 @@ struct stage { /* a play that is on; what follows `lock` is under it */
         bool ok, hung;
         pthread_mutex_t lock;
         unsigned count; /* IUs of the trick's type */
+        bool working;   /* the initiator has sent data */
         bool tricked;
         struct watched watched[WATCHED];
         struct rule_set broken;  /* by the initiator, */
@@ -87,12 +89,12 @@ static struct srp_channel *watched(struct stage *s, const void *channel, bool lo
         return &w->seen;
 }
 
-static void note_tag(struct stage *s, const void *channel, const void *iu, uint32_t n)
+static void note_command(struct stage *s, const void *channel, const struct srp_cmd *cmd)
 {
+        s->working |= cmd->buf_fmt >> 4;
         for (struct watched *w = s->watched; w < s->watched + WATCHED; w++)
-                if (w->channel == channel && n >= sizeof(struct srp_cmd) &&
-                    *(const uint8_t *)iu == SRP_CMD)
-                        w->tag = be_get((const uint8_t *)iu + offsetof(struct srp_cmd, tag), 8);
+                if (w->channel == channel)
+                        w->tag = be64_get(cmd->tag);
 }
 
 static void heard(void *user, const void *channel, const void *iu, uint32_t n)
@@ -112,7 +114,8 @@ static void heard(void *user, const void *channel, const void *iu, uint32_t n)
                 srp_channel_login(c, iu, n, true, &s->broken);
         else if (c)
                 srp_channel_iu(c, PARTY_HOST, iu, n, &s->broken);
-        note_tag(s, channel, iu, n);
+        if (n >= sizeof(struct srp_cmd) && *(const uint8_t *)iu == SRP_CMD)
+                note_command(s, channel, iu);
         srp_line(&text, iu, n, c ? srp_channel_immediate(c) : 0);
         exchange_header(&s->t->log, 1, false, 1, iu, n, line);
         if (correct)
@@ -152,7 +155,7 @@ static void play_trick(struct stage *s, const void *channel, struct srp_said *sa
         const struct trick *k = &s->play->trick;
         unsigned nth;
 
-        if (k->on == SRP_LOGIN_REQ || said->iu[0] != k->on)
+        if (k->on == SRP_LOGIN_REQ || said->iu[0] != k->on || (k->working && !s->working))
                 return;
         nth = s->count++;
         if (nth < k->first || (nth > k->first && !k->each))
@@ -465,7 +468,6 @@ static void gives_up(struct t *t)
 #define LAWFUL(level, id, says, ...) HOST_CASE_OF(level, works, id, NO_RULE, says, __VA_ARGS__)
 #define ODD(id, says, ...)           HOST_CASE(survives, id, NO_RULE, says, .trick = { __VA_ARGS__ })
 #define PUT(at, n, value)            .put = { { at, n, value } }
-enum { WORKING = 8 /* responses that come before data moves, or so */ };
 
 static const char *const large_blocks[] = { "mem:8M,bs=4096" };
 static const char *const slow[] = { "mem:8M,delay=50ms" };
@@ -481,9 +483,9 @@ static const struct initiator_case written[] = {
         LAWFUL(LEVEL_MUST, "srp/response/slow", "The initiator waits for commands that take 50 ms", .target.lun = (const char **)slow, .target.luns = 1),
         LAWFUL(LEVEL_SHOULD, "srp/command/small-transfers", "The initiator sends no transfer above 16 KiB where the unit's limit is that", .target.max_transfer = 16 << 10),
         HOST_CASE(works, "srp/tag/credit-request", RULES(SRP_TAG_ANSWER), "The initiator answers SRP_CRED_REQ with the tag of that",
-                  .trick = { .on = SRP_RSP, .first = WORKING, .more = SRP_CRED_REQ }),
+                  .trick = { .on = SRP_RSP, .working = true, .more = SRP_CRED_REQ }),
         HOST_CASE(works, "srp/tag/event-request", RULES(SRP_TAG_ANSWER), "The initiator answers SRP_AER_REQ with the tag of that",
-                  .trick = { .on = SRP_RSP, .first = WORKING, .more = SRP_AER_REQ }),
+                  .trick = { .on = SRP_RSP, .working = true, .more = SRP_AER_REQ }),
         HOST_CASE(gives_up, "srp/reject/rejected", NO_RULE, "The initiator reports a login that is rejected", .rejects = true),
 
         /* the login response */
@@ -510,37 +512,37 @@ static const struct initiator_case written[] = {
                   .trick = { .on = SRP_LOGIN_REJ, .each = true, PUT(0, 1, SRP_LOGIN_RSP) }),
 
         /* responses */
-        ODD("srp/response/tag-unknown", "The initiator survives a response with a tag that it has not given", .on = SRP_RSP, .first = WORKING, PUT(8, 8, 0xfeedfacecafebeef)),
-        ODD("srp/response/tag-of-another", "The initiator survives a response with the tag of a command on another channel", .on = SRP_RSP, .first = WORKING + 4, .other_tag = true),
-        ODD("srp/response/tag-managed", "The initiator survives a response with a tag as Linux has them for task management", .on = SRP_RSP, .first = WORKING, PUT(8, 8, 0x80000000)),
-        ODD("srp/response/twice", "The initiator survives a response that comes twice", .on = SRP_RSP, .first = WORKING, .more = SRP_RSP),
+        ODD("srp/response/tag-unknown", "The initiator survives a response with a tag that it has not given", .on = SRP_RSP, .working = true, PUT(8, 8, 0xfeedfacecafebeef)),
+        ODD("srp/response/tag-of-another", "The initiator survives a response with the tag of a command on another channel", .on = SRP_RSP, .working = true, .first = 8, .other_tag = true),
+        ODD("srp/response/tag-managed", "The initiator survives a response with a tag as Linux has them for task management", .on = SRP_RSP, .working = true, PUT(8, 8, 0x80000000)),
+        ODD("srp/response/twice", "The initiator survives a response that comes twice", .on = SRP_RSP, .working = true, .more = SRP_RSP),
         ODD("srp/response/first-twice", "The initiator survives a first response that comes twice", .on = SRP_RSP, .more = SRP_RSP),
-        ODD("srp/response/cut", "The initiator survives a response of 35 bytes", .on = SRP_RSP, .first = WORKING, .len = 35),
-        ODD("srp/response/cut-one", "The initiator survives a response of one byte", .on = SRP_RSP, .first = WORKING, .len = 1),
-        ODD("srp/response/empty", "The initiator survives an IU without a byte", .on = SRP_RSP, .first = WORKING, .len = -1),
-        ODD("srp/response/sense-beyond", "The initiator survives sense data that ends beyond its response", .on = SRP_RSP, .first = WORKING,
+        ODD("srp/response/cut", "The initiator survives a response of 35 bytes", .on = SRP_RSP, .working = true, .len = 35),
+        ODD("srp/response/cut-one", "The initiator survives a response of one byte", .on = SRP_RSP, .working = true, .len = 1),
+        ODD("srp/response/empty", "The initiator survives an IU without a byte", .on = SRP_RSP, .working = true, .len = -1),
+        ODD("srp/response/sense-beyond", "The initiator survives sense data that ends beyond its response", .on = SRP_RSP, .working = true,
             .put = { { 18, 1, SRP_SNSVALID }, { 19, 1, SRP_CHECK_CONDITION }, { 28, 4, 0xffffffff } }),
-        ODD("srp/response/response-beyond", "The initiator survives response data that ends beyond its response", .on = SRP_RSP, .first = WORKING,
+        ODD("srp/response/response-beyond", "The initiator survives response data that ends beyond its response", .on = SRP_RSP, .working = true,
             .put = { { 18, 1, SRP_RSPVALID }, { 32, 4, 0x7fffffff } }),
-        ODD("srp/response/both-beyond", "The initiator survives lengths of response and sense data whose sum wraps", .on = SRP_RSP, .first = WORKING,
+        ODD("srp/response/both-beyond", "The initiator survives lengths of response and sense data whose sum wraps", .on = SRP_RSP, .working = true,
             .put = { { 18, 1, SRP_RSPVALID | SRP_SNSVALID }, { 28, 4, 0x80000000 }, { 32, 4, 0x80000000 } }),
-        ODD("srp/response/type-unknown", "The initiator survives an IU of a type that nobody knows", .on = SRP_RSP, .first = WORKING, PUT(0, 1, 0xff)),
-        ODD("srp/response/type-command", "The initiator survives SRP_CMD from a target", .on = SRP_RSP, .first = WORKING, PUT(0, 1, SRP_CMD)),
-        ODD("srp/response/busy", "The initiator survives BUSY", .on = SRP_RSP, .first = WORKING, PUT(19, 1, 0x08)),
-        ODD("srp/response/task-set-full", "The initiator survives TASK SET FULL", .on = SRP_RSP, .first = WORKING, PUT(19, 1, 0x28)),
-        ODD("srp/response/residual-huge", "The initiator survives a data-in underflow of 4 GiB", .on = SRP_RSP, .first = WORKING,
+        ODD("srp/response/type-unknown", "The initiator survives an IU of a type that nobody knows", .on = SRP_RSP, .working = true, PUT(0, 1, 0xff)),
+        ODD("srp/response/type-command", "The initiator survives SRP_CMD from a target", .on = SRP_RSP, .working = true, PUT(0, 1, SRP_CMD)),
+        ODD("srp/response/busy", "The initiator survives BUSY", .on = SRP_RSP, .working = true, PUT(19, 1, 0x08)),
+        ODD("srp/response/task-set-full", "The initiator survives TASK SET FULL", .on = SRP_RSP, .working = true, PUT(19, 1, 0x28)),
+        ODD("srp/response/residual-huge", "The initiator survives a data-in underflow of 4 GiB", .on = SRP_RSP, .working = true,
             .put = { { 18, 1, SRP_DIUNDER }, { 24, 4, 0xffffffff } }),
-        ODD("srp/limit/delta-most", "The initiator survives a delta of 7FFFFFFFh", .on = SRP_RSP, .first = WORKING, PUT(4, 4, 0x7fffffff)),
-        ODD("srp/limit/delta-most-twice", "The initiator survives deltas of 7FFFFFFFh, one after the other", .on = SRP_RSP, .first = WORKING, .each = true, PUT(4, 4, 0x7fffffff)),
-        ODD("srp/limit/delta-least", "The initiator survives a delta of 80000000h", .on = SRP_RSP, .first = WORKING, PUT(4, 4, 0x80000000)),
-        ODD("srp/limit/delta-none", "The initiator survives responses that give nothing back", .on = SRP_RSP, .first = WORKING, .each = true, PUT(4, 4, 0)),
+        ODD("srp/limit/delta-most", "The initiator survives a delta of 7FFFFFFFh", .on = SRP_RSP, .working = true, PUT(4, 4, 0x7fffffff)),
+        ODD("srp/limit/delta-most-twice", "The initiator survives deltas of 7FFFFFFFh, one after the other", .on = SRP_RSP, .working = true, .each = true, PUT(4, 4, 0x7fffffff)),
+        ODD("srp/limit/delta-least", "The initiator survives a delta of 80000000h", .on = SRP_RSP, .working = true, PUT(4, 4, 0x80000000)),
+        ODD("srp/limit/delta-none", "The initiator survives responses that give nothing back", .on = SRP_RSP, .working = true, .each = true, PUT(4, 4, 0)),
 
         /* the target's requests */
         ODD("srp/tag/credit-request-each", "The initiator survives SRP_CRED_REQ after each response", .on = SRP_RSP, .each = true, .more = SRP_CRED_REQ),
-        ODD("srp/tag/credit-request-twice", "The initiator survives two requests of the target at once", .on = SRP_RSP, .first = WORKING, .more = SRP_CRED_REQ, .times = 2),
-        ODD("srp/tag/event-request-twice", "The initiator survives three SRP_AER_REQ at once", .on = SRP_RSP, .first = WORKING, .more = SRP_AER_REQ, .times = 3),
-        ODD("srp/tag/credit-taken", "The initiator survives SRP_CRED_REQ with a delta of 80000000h", .on = SRP_RSP, .first = WORKING, .more = SRP_CRED_REQ, .delta = INT32_MIN),
-        ODD("srp/logout/target", "The initiator survives SRP_T_LOGOUT while the connection stays", .on = SRP_RSP, .first = WORKING, .more = SRP_T_LOGOUT),
+        ODD("srp/tag/credit-request-twice", "The initiator survives two requests of the target at once", .on = SRP_RSP, .working = true, .more = SRP_CRED_REQ, .times = 2),
+        ODD("srp/tag/event-request-twice", "The initiator survives three SRP_AER_REQ at once", .on = SRP_RSP, .working = true, .more = SRP_AER_REQ, .times = 3),
+        ODD("srp/tag/credit-taken", "The initiator survives SRP_CRED_REQ with a delta of 80000000h", .on = SRP_RSP, .working = true, .more = SRP_CRED_REQ, .delta = INT32_MIN),
+        ODD("srp/logout/target", "The initiator survives SRP_T_LOGOUT while the connection stays", .on = SRP_RSP, .working = true, .more = SRP_T_LOGOUT),
         ODD("srp/logout/target-first", "The initiator survives SRP_T_LOGOUT after the first response", .on = SRP_RSP, .more = SRP_T_LOGOUT),
 };
 /* clang-format on */
