@@ -215,6 +215,7 @@ static int run_cases(const struct options *o, struct suite *suite, const struct 
                 return end_early(o, suite, EXIT_BROKEN, run.error);
         describe(suite, &run);
         fprintf(text.out, "%s\n%s\n", run.target, run.abilities);
+        fflush(text.out);
         if (known->count > 0) /* verdicts are known at the end only */
                 runner.ended = NULL;
         suite->leaving = leaving_new((unsigned)(LEAVE_MS * suite->timeout_scale));

@@ -117,7 +117,7 @@ def test_a_run_without_cases_has_its_reports(tmp_path, args, error, code):
 
 
 def run(folder, *args):
-    """When the first line of it shows."""
+    """When the first line of it shows: at once, though no case has ended."""
     process = subprocess.Popen([NVMFSPEC, "conform", "fab/property", "-j", "1", "--repeat", "10000", *args,
                              *map(str, asked_for(folder))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout.readline()

@@ -9,6 +9,7 @@
 
 #include "capfile.h"
 #include "pcap/nvme/family.h"
+#include "pdu/core/tests/rounds.h"
 
 static char path[] = "/tmp/test_trace.XXXXXX", err[256];
 
@@ -245,7 +246,7 @@ static void test_flipped(void **state)
         uint64_t seed = 4;
 
         (void)state;
-        for (int round = 0; round < 120; round++) {
+        for (unsigned round = 0; round < random_rounds(120); round++) {
                 cap_load(&c, captures[round % CAPTURES]);
                 for (int i = 0; i < 200; i++)
                         c.bytes[cap_random(&seed) % c.len] ^= (uint8_t)(1 << cap_random(&seed) % 8);
@@ -264,7 +265,7 @@ static void test_hostile_headers(void **state)
         uint64_t seed = 5;
 
         (void)state;
-        for (int round = 0; round < 200; round++) {
+        for (unsigned round = 0; round < random_rounds(200); round++) {
                 cap_load(&c, captures[round % CAPTURES]);
                 for (unsigned i = 0; i < c.packets; i++) {
                         size_t n = c.at[i + 1] - c.at[i] - CAP_PACKET_HEAD;

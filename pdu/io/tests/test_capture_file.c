@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whatever a plain file holds, its frames are those that libpcap finds in it; pcapng holds more than libpcap reads. */
 #include "pdu/core/tests/check.h"
+#include "pdu/core/tests/rounds.h"
 
 #include <pcap/pcap.h>
 #include <stdbool.h>
@@ -142,7 +143,7 @@ static void test_cut(void **state)
 static void test_damaged(void **state)
 {
         (void)state;
-        for (int i = 0; i < ROUNDS; i++) {
+        for (unsigned i = 0; i < random_rounds(ROUNDS); i++) {
                 put_file(magics[i & 1], i & 2, 262144, i % 16 ? 200 : 90 << 10);
                 for (int k = 0; k < 3; k++)
                         bytes[random_below(k == 0 ? 120 : (uint32_t)len)] =
@@ -418,13 +419,13 @@ static void test_ng_cut_anywhere(void **state)
 static void test_ng_damaged(void **state)
 {
         (void)state;
-        for (int i = 0; i < 20 * ROUNDS; i++) {
+        for (unsigned i = 0; i < random_rounds(20 * ROUNDS); i++) {
                 struct capture_frame frame;
                 struct capture_file *f;
                 int rc, frames = 0;
 
                 put_everything(i & 1);
-                for (int k = 0; k < 1 + i % 3; k++)
+                for (unsigned k = 0; k < 1 + i % 3; k++)
                         bytes[random_below((uint32_t)len)] = (uint8_t)random_next(&seed);
                 write_file(len);
                 f = capture_file_open(path, err, sizeof(err));

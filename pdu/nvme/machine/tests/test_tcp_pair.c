@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp_host against tcp_controller: whatever was negotiated and however the streams are cut, what is
  * written is what is read. */
+#include "pdu/core/tests/rounds.h"
 #include "pair.h"
 
 enum { MOST = 1 << 20, QUEUE = 12, NOISY_SESSIONS = 500 };
@@ -274,7 +275,7 @@ static void connection_lost_at_every_point(void **state)
         for (int defers = 0; defers < 2; defers++) {
                 size_t all = one_session(0, defers);
 
-                for (size_t at = 1; at < all; at += at < 4000 ? 1 : 97)
+                for (size_t at = 1; at < all; at += at < random_rounds(4000) ? 1 : 97)
                         assert_int_equal(one_session(at, defers), at);
         }
 }
@@ -311,7 +312,7 @@ static void noise(void **state)
         (void)state;
         rule_each (id)
                 rule_add(&nothing_checked.waived, id);
-        for (uint64_t seed = 1; seed < NOISY_SESSIONS; seed++)
+        for (uint64_t seed = 1; seed <= random_rounds(NOISY_SESSIONS); seed++)
                 noisy_session(seed, one_in[seed % 4], seed % 8 < 4 ? NULL : &nothing_checked);
 }
 

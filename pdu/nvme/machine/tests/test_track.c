@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "pdu/core/tests/rounds.h"
 #include "session.h"
 
 /* --- scripts and what they break -------------------------------------------------------------- */
@@ -1575,7 +1576,7 @@ static void anything_does_no_harm(void **state)
 
         (void)state;
         memset(&waived, 0xff, sizeof(waived));
-        for (unsigned i = 0; i < 200; i++) {
+        for (unsigned i = 0; i < random_rounds(200); i++) {
                 tracker_of_anything(&seed, NULL, 400);
                 tracker_of_anything(&seed, &waived, 400);
                 for (size_t w = 0; w < sizeof(waived.bits) / sizeof(waived.bits[0]); w++)
@@ -1594,7 +1595,7 @@ static void flipped_bits_do_no_harm(void **state)
 
         (void)state;
         memset(&all, 0xff, sizeof(all));
-        for (unsigned i = 0; i < 1200; i++) {
+        for (unsigned i = 0; i < random_rounds(1200); i++) {
                 s = (struct session) {
                         .waived = i & 1 ? &all : NULL, .seed = i, .flips = true, .cut = 3000
                 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pdu/core/tests/check.h"
+#include "pdu/core/tests/rounds.h"
 
 #include "pdu/nvme/wire/identify.h"
 
@@ -197,7 +198,7 @@ static void test_random_lists(void **state)
         uint64_t seed = 6;
 
         (void)state;
-        for (int round = 0; round < 500; round++) {
+        for (unsigned round = 0; round < random_rounds(500); round++) {
                 struct ns_id id;
                 size_t at = 0;
 
