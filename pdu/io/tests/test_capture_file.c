@@ -48,10 +48,12 @@ static void put32(uint32_t v, bool swapped)
 
 static void put_file(uint32_t magic, bool swapped, uint32_t snapshot, uint32_t largest)
 {
+        static const uint8_t version_2_4[][4] = { { 2, 0, 4, 0 }, { 0, 2, 0, 4 } };
+
         len = 0;
         put32(magic, swapped);
-        memcpy(bytes + len, swapped ? "\0\2\0\4" : "\2\0\4\0", 4); /* version 2.4 */
-        len += 4;
+        memcpy(bytes + len, version_2_4[swapped], sizeof(version_2_4[swapped]));
+        len += sizeof(version_2_4[swapped]);
         put32(0, swapped);
         put32(0, swapped);
         put32(snapshot, swapped);

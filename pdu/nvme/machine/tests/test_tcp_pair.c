@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp_host against tcp_controller: whatever was negotiated and however the streams are cut, what is
  * written is what is read. */
-#include "pdu/core/tests/rounds.h"
 #include "pair.h"
+#include "pdu/core/tests/rounds.h"
 
 enum { MOST = 1 << 20, QUEUE = 12, NOISY_SESSIONS = 500 };
 
