@@ -44,11 +44,6 @@ test_failed() {
         printf '%s\t%s\t%s\n' "$1" "$2" "$(printf '%q ' "${@:3}")" >>"$ci_out/$stage.failed"
 }
 
-# check_again NAME COMMAND...: a step that is one test.
-check_again() {
-        "${@:2}" || test_failed "$1" "exit status $?" "${@:2}"
-}
-
 # What was skipped is said with its reason at the end, never silently; and what cost most.
 # A lane runs in the background, where the shell has SIGINT ignored; tests send it.
 run_pytest() {

@@ -105,12 +105,6 @@ def test_what_flips_excuses_no_other_failure(gate):
     assert run.returncode == 1 and "test_bad" in last(run) and "test_unsteady" not in last(run, 3)
 
 
-def test_a_step_that_is_one_test_flips_too(gate):
-    run = gate("stage_step() { check_again 'the step' sh -c 'echo >>n; [ $(wc -l <n) -gt 1 ]'; }")
-    assert run.returncode == 0 and "the step: exit status 1" in last(run)
-    assert gate("stage_step() { check_again 'the step' false; }").returncode == 1
-
-
 def test_tests_that_are_not_there_are_red(gate):
     assert gate("stage_tests() { run_pytest test_missing.py; }").returncode == 1
     run = gate(PYTEST, "import nothing_of_that_name\n")

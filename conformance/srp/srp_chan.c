@@ -379,7 +379,7 @@ static bool has_more(const struct chan *c)
         return c->first || is_over(c);
 }
 
-static bool is_request(const struct chan_iu *iu)
+bool chan_is_request(const struct chan_iu *iu)
 {
         return iu->n >= sizeof(struct srp_cred_req) &&
                (iu->p[0] == SRP_CRED_REQ || iu->p[0] == SRP_AER_REQ);
@@ -389,7 +389,7 @@ static bool has_request(const struct chan *c)
 {
         const struct chan_iu *iu = c->first;
 
-        while (iu && !is_request(iu))
+        while (iu && !chan_is_request(iu))
                 iu = iu->next;
         return iu;
 }
@@ -465,7 +465,7 @@ const struct chan_iu *chan_take_request(struct chan *c)
 {
         struct chan_iu **at = &c->first;
 
-        while (*at && !is_request(*at))
+        while (*at && !chan_is_request(*at))
                 at = &(*at)->next;
         return *at ? take_at(c, at) : NULL;
 }

@@ -14,7 +14,8 @@
 
 enum {
         CHAN_ARENA = 256 << 10, /* bytes that the target may reach */
-        CHAN_DEEP = 160,        /* IUs of either direction that may be on their way */
+        CHAN_DEEP = 160,        /* IUs of either direction that may be on their way, */
+        CHAN_AT_ONCE = 152,     /* and commands: what else is said has room beside them */
         CHAN_SLOT = 512,        /* a usual IU, ... */
         CHAN_LARGE = 8320,      /* and one of these */
         CHAN_LARGES = 4,
@@ -118,6 +119,8 @@ bool chan_is_disconnected(struct chan *c, uint64_t deadline);
 void chan_look(struct chan *c);
 /* Takes the first IU that came; chan_has_iu() said that there is one. Good until the case ends. */
 const struct chan_iu *chan_take(struct chan *c);
+/* SRP_CRED_REQ or SRP_AER_REQ, whole. */
+bool chan_is_request(const struct chan_iu *iu);
 /* Takes the first request of the target that came, likewise; NULL: there is none. */
 const struct chan_iu *chan_take_request(struct chan *c);
 /* Sends n bytes as they are; `counted`: the judge learns of it as an IU. What cannot be sent because the channel has

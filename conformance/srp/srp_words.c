@@ -377,14 +377,11 @@ void order_set_tag(struct order *o, uint64_t tag)
 /* The answer to a request of the target. False: it is none. */
 static bool answer_target(struct chan *c, const struct chan_iu *iu)
 {
-        uint8_t type = iu->p[0] == SRP_CRED_REQ  ? SRP_CRED_RSP
-                       : iu->p[0] == SRP_AER_REQ ? SRP_AER_RSP
-                                                 : 0;
-
-        if (!type || iu->n < sizeof(struct srp_cred_req))
+        if (!chan_is_request(iu))
                 return false;
         if (!c->mute)
-                send_small(c, type, be_get(iu->p + 8, 8));
+                send_small(c, iu->p[0] == SRP_CRED_REQ ? SRP_CRED_RSP : SRP_AER_RSP,
+                           be_get(iu->p + 8, 8));
         return true;
 }
 
@@ -801,9 +798,7 @@ void expect_others_served(struct t *t)
 
 unsigned limit_of(const struct chan *c)
 {
-        enum { MOST = CHAN_DEEP - 8 };
-
-        return c->limit < 0 ? 0 : c->limit < MOST ? (unsigned)c->limit : MOST;
+        return c->limit < 0 ? 0 : c->limit < CHAN_AT_ONCE ? (unsigned)c->limit : CHAN_AT_ONCE;
 }
 
 /* Whether it gives back with each response, with every second one or of itself is the target's to choose. */

@@ -1348,8 +1348,8 @@ def test_others_fill_the_persistent_event_log():
 @pytest.mark.parametrize("status", ["0/83h", "0/84h", "0/1dh", "0/82h"])
 def test_the_state_of_a_namespace_is_no_fault(status):
     """Reserved by another host, being formatted or sanitized, not ready: commands that are right end with that."""
-    results = conform("--fault", f"status={status} cmd=read,write", "nvm/read/*", "nvm/write/*", "nvm/copy/*",
-                      "nvm/compare/*")
+    results = conform("--timeout-scale", "1", "--fault", f"status={status} cmd=read,write", "nvm/read/*", "nvm/write/*",
+                      "nvm/copy/*", "nvm/compare/*")
     assert not [r["id"] for r in results if r["verdict"] in ("fail", "error")]
 
 

@@ -81,7 +81,7 @@ def test_profile_over_rdma(name):
 def seen(*args):
     """What a host sees of such a target."""
     with target(*args) as port:
-        ran = judge(port, "tcp/setup/icreq")
+        ran = judge(port, "tcp/setup/icreq-live")
         queues = subprocess.run([NVMFSPEC, "host", "get-feature", "queues", "-a", "127.0.0.1", "-s", port, "-n", NQN],
                                 capture_output=True, text=True, timeout=60, check=True).stdout
     assert ran.returncode == 0, ran.stdout + ran.stderr

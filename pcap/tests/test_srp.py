@@ -14,7 +14,7 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 SETTINGS = {
     "default": ("", ["out 4096 immediate", "in 16384 direct"]),
     "tables": ("ib_srp.never_register=Y ib_srp.register_always=N ib_srp.use_imm_data=N",
-               ["out 16384 indirect, 4 of 4 entries in line", "in 16384 indirect"]),
+               [r"out 16384 indirect, ([2-4]) of \1 entries in line", "in 16384 indirect"]),  # pages side by side are one
 }
 
 
@@ -34,6 +34,8 @@ def test_lab(name, tmp_path):
     assert same > 10 and same + allowed > 25 and different == skipped == 0
     shown = subprocess.run([NVMFSPEC, "pcap", "show", tmp_path / "srp.pcap"], capture_output=True,
                            text=True).stdout
-    for what in [*expected, "SRP_TSK_MGMT", "logical unit reset", "response code 0", "status CHECK CONDITION",
+    for what in expected:
+        assert re.search(what, shown), what
+    for what in ["SRP_TSK_MGMT", "logical unit reset", "response code 0", "status CHECK CONDITION",
                  "REJECT SRP_LOGIN_REJ", "reason 10003h (cannot associate with the nexus)", "DISCONNECT"]:
         assert what in shown, what

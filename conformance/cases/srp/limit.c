@@ -2,7 +2,7 @@
 /* Request limits and tags of SRP. */
 #include "conformance/srp/srp_words.h"
 
-enum { QUIET_MS = 100, AT_ONCE = CHAN_DEEP - 8 /* commands */ };
+enum { QUIET_MS = 100 };
 
 /* --- the limit ---------------------------------------------------------------------------------- */
 
@@ -88,7 +88,8 @@ static struct chan *full_channel(struct t *t)
         int64_t before = c->limit;
 
         t->negative = c->overruns = true;
-        for (unsigned i = 0; c->limit > 0 && before - c->limit < AT_ONCE && i < 4 * AT_ONCE; i++)
+        for (unsigned i = 0;
+             c->limit > 0 && before - c->limit < CHAN_AT_ONCE && i < 4 * CHAN_AT_ONCE; i++)
                 send_order(order_slow(c));
         require(t, c->limit <= 0,
                 "the limit is not reached, by %lld: it is high, or the unit answers",
@@ -121,7 +122,7 @@ CASE("srp/limit/overrun-far", MUST, NO_RULE,
         struct chan *c = ready_channel(t);
 
         t->negative = c->overruns = true;
-        for (unsigned i = 0; i < AT_ONCE && is_live(c); i++)
+        for (unsigned i = 0; i < CHAN_AT_ONCE && is_live(c); i++)
                 send_order(order_of(c, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0));
         expect_others_served(t);
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many of n rounds with random input a test makes: each fifth of them; with NVMFSPEC_ROUNDS=all, as in ci/nightly, all. */
+/* How many of n rounds with random input a test makes: a fifth, the first ones; with NVMFSPEC_ROUNDS=all, as in ci/nightly,
+ * all. */
 static inline unsigned random_rounds(unsigned n)
 {
         const char *wish = getenv("NVMFSPEC_ROUNDS");

@@ -174,7 +174,7 @@ static void limits_at_random(void **state)
         uint64_t seed = 42;
 
         (void)state;
-        for (unsigned i = 0; i < 120; i++) {
+        for (unsigned i = 0; i < random_rounds(120); i++) {
                 struct pair_config cfg = random_limits(&seed);
 
                 all_of_it(&cfg, cfg.controller.c2h_max == 4 ? 8704 : MOST);

@@ -37,7 +37,7 @@ static void check(const struct expectation *e)
         s.cut = 0;
         play(&s, e, &whole);
         assert_string_equal(whole.text, e->reports);
-        for (unsigned i = 0; i <= SPLITS_RANDOM; i++) {
+        for (unsigned i = 0; i <= random_rounds(SPLITS_RANDOM); i++) {
                 s.cut = i == 0 ? 1 : i % 4 == 1 ? 5000 : 100;
                 s.seed = i;
                 play(&s, e, &cut);
