@@ -32,7 +32,7 @@ RUNNING = os.environ.get("NVMFSPEC_RUNNING")
 COSTS = os.environ.get("NVMFSPEC_COSTS")
 WORKER = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{os.getpid()}"
 TRIES = 5  # at a test that stands on times (calm)
-MAY_LACK = "at most .* open files here|has no tlshd"
+MAY_LACK = "at most .* open files here|has no (tlshd|newer kernel)"
 
 
 COMMUNICATE, WAIT = subprocess.Popen.communicate, subprocess.Popen.wait
@@ -151,14 +151,24 @@ def pytest_runtest_setup(item):
             not_compared(f"{' and '.join(missing)} not installed (ci/setup does that)")
 
 
+def lab_has(option, what):
+    """What is of a release that still changes: where it is out of reach tests are skipped, in ci/test as well."""
+    lab = pathlib.Path(__file__).resolve().parent / "ci/lab"
+    got = subprocess.run([lab, option, "--build"], capture_output=True, text=True)
+    if got.returncode:
+        pytest.skip(f"NOT COMPARED: the guest has no {what}: {got.stderr.strip().splitlines()[-1]}")
+
+
 @pytest.fixture(scope="session")
 def tlshd():
-    """Tests of TLS in the lab's kernel: ci/lab --tls. What that brings is of a release that still changes: where it is
-    out of reach they are skipped, in ci/test as well."""
-    lab = pathlib.Path(__file__).resolve().parent / "ci/lab"
-    got = subprocess.run([lab, "--tls", "--build"], capture_output=True, text=True)
-    if got.returncode:
-        pytest.skip(f"NOT COMPARED: the guest has no tlshd: {got.stderr.strip().splitlines()[-1]}")
+    """Tests of TLS in the lab's kernel: ci/lab --tls."""
+    lab_has("--tls", "tlshd")
+
+
+@pytest.fixture(scope="session")
+def newer():
+    """Tests in a guest with the kernel of the distribution's next release: ci/lab --newer."""
+    lab_has("--newer", "newer kernel")
 
 
 @pytest.hookimpl(hookwrapper=True)

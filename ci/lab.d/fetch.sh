@@ -51,13 +51,23 @@ fetch_lists() {
     apt-get -qq "${FETCH_OPTS[@]}" -o APT::Sandbox::User=root update >&2
 }
 
+# fetch_release RELEASE: the lists of another release of the distribution.
+fetch_release() {
+    fetch_lists < <(fetch_suites "$(fetch_release_name)" |
+        sed -n "s/ $(fetch_release_name)$/ $1/p" | sort -u)
+}
+
+# fetch_depends PACKAGE: the first package that it depends on.
+fetch_depends() {
+    LC_ALL=C apt-cache "${FETCH_OPTS[@]}" depends "$1" 2>/dev/null | sed -n 's/^ *Depends: //p' | head -n 1
+}
+
 # fetch_foreign RELEASE PACKAGE...: unpacks packages of another release of the distribution, with all that
 # they depend on down to the C library, below $FETCH_DIR/root. Prints the first one's version.
 fetch_foreign() {
-    local release=$1 dir=$FETCH_DIR/apt package
+    local dir=$FETCH_DIR/apt package
+    fetch_release "$1" || return
     shift
-    fetch_lists < <(fetch_suites "$(fetch_release_name)" |
-        sed -n "s/ $(fetch_release_name)$/ $release/p" | sort -u) || return
     # As if nothing were installed.
     FETCH_OPTS+=(-o Dir::State::status=/dev/null -o APT::Sandbox::User=root)
     apt-get -qq -y "${FETCH_OPTS[@]}" --no-install-recommends --download-only install "$@" >&2 || return

@@ -7,13 +7,15 @@ UML_SOURCE=linux-source-6.12
 # What the kernel's host and target are known to do (baselines, what takes them down) is known of this
 # version. Where the archive no longer has it, its newest is taken instead, which is told.
 UML_VERSION=6.12.117-1~deb12u1
+# --newer: the newest of this release instead, whatever that is.
+UML_NEWER=forky
 UML_TOOLS='gcc make flex bison bc xz tar dpkg-deb apt-get apt-cache'
 
 # Everything that decides what the kernel is like, comments and the version left out:
 # a cached kernel stays good until someone deletes it.
 uml_key() {
     # shellcheck source=/dev/null
-    (. /etc/os-release && echo "$ID $VERSION_ID $(uname -m) $UML_SOURCE" &&
+    (. /etc/os-release && echo "$ID $VERSION_ID $(uname -m) ${newer:-$UML_SOURCE}" &&
         { uml_config && cat "$lab_d/uml-patch"; } | grep -v '^#') | sha256sum | cut -c1-12
 }
 
@@ -22,13 +24,13 @@ uml_config() {
     [ -z "$instrumented" ] || cat "$lab_d/uml-instrumented.config"
 }
 
-# The directory of the cached kernel, of our version or built in its place; fails when there is none.
+# The directory of the cached kernel, of our version or built in its place (--newer: any); fails when there is none.
 uml_cached() {
     local dir name
-    name=$cache/uml$instrumented-$(uml_key)
+    name=$cache/uml$newer$instrumented-$(uml_key)
     for dir in "$name-$UML_VERSION" "$name"-*; do
         [ -x "$dir/linux" ] || continue
-        [ "$dir" = "$name-$UML_VERSION" ] || [ "$(cat "$dir/in-place-of" 2>/dev/null)" = "$UML_VERSION" ] || continue
+        [ -n "$newer" ] || [ "$dir" = "$name-$UML_VERSION" ] || [ "$(cat "$dir/in-place-of" 2>/dev/null)" = "$UML_VERSION" ] || continue
         echo "$dir"
         return
     done
@@ -45,20 +47,32 @@ uml_obstacle() {
     [ -e /usr/include/libelf.h ] || echo 'libelf-dev is missing: run ci/setup'
 }
 
+# uml_fetch DIR: the package of the source.
+uml_fetch() {
+    fetch_package $UML_SOURCE=$UML_VERSION "$1" && return
+    fetch_package $UML_SOURCE "$1" || { say "no package $UML_SOURCE"; return 1; }
+    say "$UML_SOURCE $UML_VERSION is not to be had: the newest instead"
+    echo $UML_VERSION >"$1/in-place-of"
+}
+
+uml_fetch_newer() {
+    local package
+    fetch_release $UML_NEWER || return
+    package=$(fetch_depends linux-source) && [ -n "$package" ] || { say "no linux-source in $UML_NEWER"; return 1; }
+    fetch_download "$package" "$1"
+}
+
 # uml_build DIR: builds in DIR, prints the version.
 uml_build() {
     local tree=$1/tree obj=$1/obj version
-    if ! fetch_package $UML_SOURCE=$UML_VERSION "$1"; then
-        fetch_package $UML_SOURCE "$1" || { say "no package $UML_SOURCE"; return 1; }
-        say "$UML_SOURCE $UML_VERSION is not to be had: the newest instead"
-        echo $UML_VERSION >"$1/in-place-of"
-    fi
+    "uml_fetch${newer//-/_}" "$1" || return
     version=$(dpkg-deb -f "$1"/*.deb Version) || return
     mkdir "$tree" "$obj"
-    dpkg-deb --fsys-tarfile "$1"/*.deb | tar -x -O -f - "./usr/src/$UML_SOURCE.tar.xz" |
+    dpkg-deb --fsys-tarfile "$1"/*.deb |
+        tar -x -O -f - "./usr/src/$(dpkg-deb -f "$1"/*.deb Package).tar.xz" |
         tar -x -J -C "$tree" --strip-components=1 || return
     rm "$1"/*.deb
-    "$lab_d/uml-patch" "$tree" || return
+    [ -n "$newer" ] || "$lab_d/uml-patch" "$tree" || return
     uml_config >"$1/config" || return
     uml_make KCONFIG_ALLCONFIG="$1/config" allnoconfig || return
     uml_check_config "$1/config" "$obj/.config" || return
@@ -78,7 +92,7 @@ uml_check_config() {
     local lost
     lost=$(grep '^CONFIG_' "$1" | grep -vxFf "$2") || return 0
     say "the kernel does not have: ${lost//$'\n'/ }"
-    return 1
+    [ -n "$newer" ] # where names come and go
 }
 
 # Sets guest to the command line of the guest. Its memory is a file in TMPDIR.

@@ -57,6 +57,7 @@ void begin_auth_with(struct queue *q, enum auth_sc_c sc_c)
 {
         start_talk(q);
         q->talk->host.sc_c = (uint8_t)sc_c;
+        q->talk->cfg.keys.ctrl.len = 0;
 }
 
 struct auth_draft *next_message(struct queue *q)
@@ -141,12 +142,12 @@ bool auth_is_mutual(const struct t *t)
         return peer(t)->dhchap_ctrl.len > 0;
 }
 
-const struct auth_key *generate_psk(struct queue *q, enum auth_sc_c sc_c)
+/* Of the transaction that has begun. */
+static const struct auth_key *finish_psk(struct queue *q)
 {
         struct auth_key *psk = t_alloc(q->t, sizeof(*psk));
         const struct auth_view *v;
 
-        begin_auth_with(q, sc_c);
         send_auth_message(q, next_message(q));
         v = receive_auth_message(q);
         require(q->t,
@@ -157,6 +158,21 @@ const struct auth_key *generate_psk(struct queue *q, enum auth_sc_c sc_c)
         if (!auth_take_psk(&q->talk->host, psk))
                 broke(q->t, "the PSK cannot be computed");
         return psk;
+}
+
+const struct auth_key *generate_psk(struct queue *q, enum auth_sc_c sc_c)
+{
+        begin_auth_with(q, sc_c);
+        return finish_psk(q);
+}
+
+const struct auth_key *generate_psk_mutually(struct queue *q)
+{
+        require(q->t, auth_is_mutual(q->t),
+                "the subsystem's key is not known (--dhchap-ctrl-secret)");
+        begin_auth_with(q, AUTH_SC_NEW_PSK);
+        q->talk->cfg.keys.ctrl = peer(q->t)->dhchap_ctrl;
+        return finish_psk(q);
 }
 
 /* --- queues -------------------------------------------------------------------------------- */

@@ -50,10 +50,12 @@ void begin_auth(struct queue *q, uint8_t hashes, uint8_t groups);
 /* What is left of the transaction, to its success. */
 void authenticate(struct queue *q);
 
-/* A new transaction with this SC_C, which asks for a PSK. */
+/* A new transaction with this SC_C, which asks for a PSK, and does not challenge the controller. */
 void begin_auth_with(struct queue *q, enum auth_sc_c sc_c);
 /* ... to its end: the PSK. Skips the case where the controller does not concatenate secure channels. */
 const struct auth_key *generate_psk(struct queue *q, enum auth_sc_c sc_c);
+/* NEWTLSPSK where the controller authenticates itself, too. Skips the case where its key is not known, likewise. */
+const struct auth_key *generate_psk_mutually(struct queue *q);
 
 /* What receive_auth_message() has returned last; the transaction's T_ID; whether both keys are known. */
 const struct auth_view *auth_received(const struct queue *q);

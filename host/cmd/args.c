@@ -99,7 +99,7 @@ const struct option_row host_options[] = {
         { 0, "tls-groups", "LIST", "groups of (EC)DHE with colons (" TLS_GROUPS ")", OPTION_STRING, ARGS_WHO, AT(tls.groups) },
         { 0, "ktls", NULL, "TLS records by the kernel, where it can", OPTION_FLAG, ARGS_WHO, AT(tls.kernel) },
         { 0, "tls-dhe-only", NULL, "no PSK without (EC)DHE", OPTION_FLAG, ARGS_WHO, AT(tls.dhe_only) },
-        { 0, "tls-identity", "N", "version of the PSK identity: 0, or 1, which has a digest of the PSK (0)", OPTION_NUMBER, ARGS_WHO, AT(tls_version), .max = 1 },
+        { 0, "tls-identity", "N", "version of the PSK identity: 0, or 1, which has a digest of the PSK (0; with --concat 1, as Linux has it)", OPTION_NUMBER, ARGS_WHO, AT(tls_version), .max = 1 },
         { 0, "tls-derivation", "HOW", "how keys are derived: printed, as RFC 8446 has it, or old, as nvme-cli 2.x did (printed)", OPTION_CHOICE, ARGS_WHO, AT(tls_derivation), .choices = "printed|old" },
         { 0, "tls-keylog", "FILE", "append the secrets of each TLS connection to it, in SSLKEYLOGFILE's format, for pcap --keylog", OPTION_CALL, ARGS_WHO, .call = take_tls_keylog },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
@@ -144,7 +144,7 @@ void args_defaults(void *args)
 {
         struct args *a = args;
 
-        a->kato = ARG_UNSET;
+        a->kato = a->tls_version = ARG_UNSET;
         a->timeout = HOST_TIMEOUT;
         a->maxr2t = 1;
         a->nsid = 1;
@@ -218,7 +218,7 @@ static struct nvme_tls tls_of(const struct args *a)
 {
         struct nvme_tls tls = a->tls;
 
-        tls.version = (uint8_t)a->tls_version;
+        tls.version = a->tls_version == ARG_UNSET ? a->concat : (uint8_t)a->tls_version;
         if (a->tls_derivation && strcmp(a->tls_derivation, "old") == 0)
                 tls.derivation = TLS_OLD;
         if (a->tls_suite)

@@ -62,3 +62,10 @@ def test_authentication(transport):
 @pytest.mark.usefixtures("tlshd")
 def test_tls():
     in_guest("tls.sh", lab=["--tls"])
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.usefixtures("tlshd", "newer")
+@pytest.mark.parametrize("script", ["concat.sh", "tls.sh", "kernel_target.sh"])
+def test_a_newer_kernel(script):
+    in_guest(script, lab=["--newer", "--tls"])

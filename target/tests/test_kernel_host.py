@@ -146,6 +146,13 @@ def test_tls():
     guest("tls.sh", lab=["--tls"])
 
 
+@pytest.mark.timeout(1500)
+@pytest.mark.usefixtures("tlshd", "newer")
+@pytest.mark.parametrize("script", ["concat.sh", "tls.sh", "basic.sh", "authentication.sh"])
+def test_a_newer_kernel(script):
+    guest(script, lab=["--newer", "--tls"])
+
+
 @pytest.mark.qemu
 @rdma
 def test_device_is_taken_away(kind):

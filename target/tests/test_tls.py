@@ -412,12 +412,20 @@ def test_a_generated_psk_dies(log, dhchap):
 
 
 @pytest.mark.parametrize("how", ["permitted", "required"])
-@pytest.mark.parametrize("args", [[], ["--tls-identity", "1"], ["--tls-suite", "aes256"], ["--tls-dhe-only"]])
+@pytest.mark.parametrize("args", [[], ["--tls-identity", "0"], ["--tls-suite", "aes256"], ["--tls-dhe-only"]])
 def test_a_host_concatenates(log, dhchap, how, args):
     with Target(log, "--dhchap-key", dhchap, "--dhchap-ctrl-key", dhchap, "--concat", how) as target:
         done = target.host("verify", "-N", "1", "--range", "1M", "--time", "1", "-i", "2", "--dhchap-secret", dhchap,
                            "--dhchap-ctrl-secret", dhchap, "--concat", *args)
         assert done.returncode == 0, done.stderr + log.read_text()
+
+
+@pytest.mark.parametrize("args, offered", [([], "NVMe1G01"), (["--tls-identity", "0"], "NVMe0G01")])
+def test_the_identity_of_a_generated_psk(log, dhchap, args, offered):
+    """T1.0 3.6.1.3 prints version 0; Linux, as the other peer that concatenates, knows version 1 alone."""
+    with Target(log, "--dhchap-key", dhchap, "--concat", "required", "--limit", "psk_lifetime=1") as target:
+        done = target.host("list", "--dhchap-secret", dhchap, "--concat", *args)
+        assert done.returncode != 0 and f"we offered {offered} " in done.stderr, done.stderr
 
 
 def test_who_does_not_concatenate(log, dhchap):

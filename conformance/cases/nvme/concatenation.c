@@ -5,17 +5,22 @@
 
 #include "conformance/engine/suite.h"
 
-/* The association that Connect has begun over plain TCP has done what it was for (8.3.4.3). */
-static const struct nvme_tls *concatenate(struct t *t)
+/* TLS by a PSK of a queue over plain TCP, whose association has done what it was for (8.3.4.3). */
+static const struct nvme_tls *come_back(struct queue *q, const struct auth_key *psk)
 {
-        struct queue *q = unproven_queue(t);
-        const struct auth_key *psk = generate_psk(q, AUTH_SC_NEW_PSK);
         const struct nvme_tls *tls;
 
         hang_up(q);
-        tls = tls_generated(t, psk, caps(t)->auth);
-        want(t, tls, "TLS with the PSK that was generated", "no identity of it is taken");
+        tls = tls_generated(q->t, psk, caps(q->t)->auth);
+        want(q->t, tls, "TLS with the PSK that was generated", "no identity of it is taken");
         return tls;
+}
+
+static const struct nvme_tls *concatenate(struct t *t)
+{
+        struct queue *q = unproven_queue(t);
+
+        return come_back(q, generate_psk(q, AUTH_SC_NEW_PSK));
 }
 
 static struct queue *secured_queue(struct t *t)
@@ -39,6 +44,17 @@ CASE("fab/auth/generated-psk", MUST, RULES(FAB_AUTH_PSK),
 
         identify_ctrl(q);
         want_usable(io_queue_of(q, .qid = 1, .judged = true));
+}
+
+/* nvmet (Linux 7.2) has freed both challenges by AUTH_Success2, and generates none. */
+CASE("fab/auth/generated-psk-mutual", MUST, RULES(FAB_AUTH_PSK),
+     "After NEWTLSPSK where both ends authenticate themselves, TLS with the generated PSK is taken",
+     .only = "tcp")
+{
+        struct queue *q = unproven_queue(t);
+        const struct nvme_tls *tls = come_back(q, generate_psk_mutually(q));
+
+        identify_ctrl(admin_queue(t, .subnqn = caps(t)->auth, .tls = tls));
 }
 
 CASE("fab/auth/replaced-psk", MUST, RULES(FAB_AUTH_PSK),
