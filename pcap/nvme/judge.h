@@ -84,8 +84,9 @@ struct auth_past {                /* of a queue; all zero at first */
         bool begun, mutual, lost; /* lost: a message is not in the capture */
         bool returned;            /* C2 was C1 */
         bool null_group;          /* it is offered beside a secure channel, which it cannot serve */
-        bool asked;               /* the Reply has a challenge for the controller */
-        unsigned wrong;           /* a rule that the host's last message breaks */
+        bool asked; /* the Reply has a challenge by which the controller is to prove itself (S2); */
+        bool unclear;   /* it has one that is for nothing: S2 is 0, and no PSK is generated */
+        unsigned wrong; /* a rule that the host's last message breaks */
         enum auth_message last;
         uint16_t t_id;
         uint8_t sc_c, hash, group, challenge[AUTH_HASH_MAX];

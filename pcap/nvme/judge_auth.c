@@ -78,7 +78,8 @@ static void judge_reply(struct auth_past *a, struct auth_memory *memory, const s
         judge_finds(found, v->hl != auth_hash_len(a->hash), FAB_AUTH_HL);
         judge_finds(found, dhlen ? is_small(v->dhv, v->dhvlen) || v->dhvlen > dhlen : v->dhvlen > 0,
                     FAB_AUTH_DHV);
-        a->asked = v->reply->cvalid;
+        a->asked = v->reply->cvalid && le32_get(v->reply->seqnum);
+        a->unclear = v->reply->cvalid && !a->asked && !a->sc_c;
         a->returned = v->reply->cvalid && v->hl == auth_hash_len(a->hash) &&
                       memcmp(v->cval, a->challenge, v->hl) == 0;
         judge_finds(found, a->returned, FAB_AUTH_C2);
@@ -192,7 +193,7 @@ static void judge_heard(struct auth_past *a, struct auth_memory *memory,
                         v.message != AUTH_FAILURE1,
                     FAB_AUTH_REFUSED);
         judge_finds(found,
-                    v.message == AUTH_SUCCESS1 && a->last == AUTH_REPLY &&
+                    v.message == AUTH_SUCCESS1 && a->last == AUTH_REPLY && !a->unclear &&
                         !v.success1->rvalid != !a->asked,
                     FAB_AUTH_SUCCESS);
         judge_finds(found,

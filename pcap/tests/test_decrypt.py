@@ -481,18 +481,37 @@ def test_keys_are_updated(tmp_path):
 
 # --- the kernel's ends ---------------------------------------------------------------------------
 
-@pytest.fixture(name="lab", scope="module")
-def fixture_lab(tmp_path_factory, tlshd):  # pylint: disable=unused-argument
-    """Captures of the kernel's host and of its target, with a key log of one end."""
-    out = tmp_path_factory.mktemp("lab")
-    done = subprocess.run([ROOT / "ci/lab", "--tls", "--timeout", "200", "--out", out, "--", "env",
-                           f"NVMFSPEC={NVMFSPEC}", "bash", ROOT / "pcap/tests/lab/tls.sh", out],
+def captures_of_the_kernel(out, *how, lab=()):
+    """Of its host and of its target, with a key log of one end."""
+    done = subprocess.run([ROOT / "ci/lab", "--tls", *lab, "--timeout", "200", "--out", out, "--", "env",
+                           f"NVMFSPEC={NVMFSPEC}", "bash", ROOT / "pcap/tests/lab/tls.sh", out, *how],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 
 
+def judged_within(capture, keys):
+    """The rules that controllers and that hosts must keep and have broken, once all of it is read."""
+    done = subprocess.run([NVMFSPEC, "pcap", "check", "--all", capture, "--keylog", keys],
+                          capture_output=True, text=True, timeout=60)
+    assert " 0 gaps" in done.stdout and not lines_of(done), done.stdout + done.stderr
+    said = pdus(capture, "--keylog", keys)
+    assert sum(map(len, said.values())) > 50  # how often the kernel reads by itself, it decides
+    return tuple(set(re.findall(rf"(?m)^  {who} must (\S+):", done.stdout)) for who in ("controller", "host")), done.stdout
+
+
+@pytest.fixture(name="lab", scope="module")
+def fixture_lab(tmp_path_factory, tlshd):  # pylint: disable=unused-argument
+    return captures_of_the_kernel(tmp_path_factory.mktemp("lab"))
+
+
+@pytest.fixture(name="newer_lab", scope="module")
+def fixture_newer_lab(tmp_path_factory, tlshd, newer):  # pylint: disable=unused-argument
+    return captures_of_the_kernel(tmp_path_factory.mktemp("lab"), "concat", lab=["--newer"])
+
+
 NVMET = {"fab/property/cap", "base/identify/controller-fields"}  # as without TLS: baseline/nvmet-tcp.txt
+NEWER_NVMET = NVMET | {"fab/property/crms", "nvm/identify/namespace-fields"}  # nvmet-2.1.txt
 
 
 @pytest.mark.lab
@@ -504,11 +523,18 @@ NVMET = {"fab/property/cap", "base/identify/controller-fields"}  # as without TL
 ])
 def test_what_the_kernel_says_inside_tls(lab, end, connections, blamed):
     """The log is our target's, our host's, and tlshd's."""
-    capture = lab / f"{end}.pcap"
-    done = subprocess.run([NVMFSPEC, "pcap", "check", "--all", capture, "--keylog", lab / f"{end}.keys"],
-                          capture_output=True, text=True, timeout=60)
-    assert f"{connections} connections, 0 gaps" in done.stdout and not lines_of(done), done.stdout + done.stderr
-    assert set(re.findall(r"(?m)^  controller must (\S+):", done.stdout)) == blamed
-    assert not re.findall(r"(?m)^  host must (\S+):", done.stdout)
-    said = pdus(capture, "--keylog", lab / f"{end}.keys")
-    assert sum(map(len, said.values())) > 50  # how often the kernel reads by itself, it decides
+    broken, said = judged_within(lab / f"{end}.pcap", lab / f"{end}.keys")
+    assert broken == (blamed, set()) and f"{connections} connections, " in said
+
+
+@pytest.mark.lab
+@pytest.mark.xdist_group("concat-lab")
+@pytest.mark.parametrize("end, connections, blamed", [
+    ("target", 6, set()),
+    ("host", 4, NEWER_NVMET),
+    ("kernel", 6, NEWER_NVMET),
+])
+def test_what_a_newer_kernel_concatenates(newer_lab, end, connections, blamed):
+    """Authentication is read in plain, and what comes after it inside TLS; a PSK that replaces another, too."""
+    broken, said = judged_within(newer_lab / f"{end}.pcap", newer_lab / f"{end}.keys")
+    assert broken == (blamed, set()) and f"{connections} connections, " in said

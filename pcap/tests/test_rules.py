@@ -423,16 +423,19 @@ def reserves(acquired, released, status=0, **host):
 CHALLENGE = struct.pack("<BBHHBBBBHI", 1, 1, 0, 7, 32, 0, 1, 1, 256, 9) + b"a" * 32 + b"x" * 256
 
 
-def concatenates(sc_c=2, cvalid=1, stays=True):
+def concatenates(sc_c=2, cvalid=1, stays=True, s2=0):
+    """The controller proves itself, too, where S2 is not 0; a challenge is there for the PSK all the same."""
+    rvalid = int(cvalid and s2 != 0)
+
     def craft(c):
         q = admin(c, enabled=False, result=1 | 2 << 16)
         negotiate = bytes([0, 0, 0, 0, 7, 0, sc_c, 1, 1, 0, 1, 1, 1]).ljust(42, b"\0") + b"\1"
         q.authenticate(5, negotiate.ljust(72, b"\0"))
         q.authenticate(6, CHALLENGE)
-        q.authenticate(5, struct.pack("<BBHHBBBBHI", 1, 2, 0, 7, 32, 0, cvalid, 0, 256, 0) +
+        q.authenticate(5, struct.pack("<BBHHBBBBHI", 1, 2, 0, 7, 32, 0, cvalid, 0, 256, s2) +
                        b"r" * 32 + (b"d" if cvalid else b"\0") * 32 + b"y" * 256)
-        q.authenticate(6, struct.pack("<BBHHBBB7x", 1, 3, 0, 7, 32, 0, cvalid) + b"s" * 32 * cvalid)
-        if cvalid:
+        q.authenticate(6, struct.pack("<BBHHBBB7x", 1, 3, 0, 7, 32, 0, rvalid) + (b"s" if rvalid else b"\0") * 32)
+        if rvalid:
             q.authenticate(5, struct.pack("<BBHH", 1, 4, 0, 7).ljust(16, b"\0"))
         c.ms += 2000
         if stays:
@@ -930,6 +933,7 @@ LAWFUL = {
     "preempted-meanwhile": reserves(1, 2),
     "data-on-its-way": late_data(10),
     "concatenation": concatenates(stays=False),
+    "concatenation-both-ways": concatenates(stays=False, s2=9),
     "concatenated": comes_back(True),
     "tls": lambda c: (tls(c), tls(c, share=b"t", random=b"t"), tls(c)),
     "tls-two-keys": lambda c: tls(c, PSK_OF, PSK_OF.replace("R01", "R02"), suites=(0x1302, 0x1301)),
