@@ -43,7 +43,7 @@ for set in 1:sha256:ffdhe2048:AES-128-GCM 2:sha384:ffdhe3072:AES-256-GCM; do
                 # By AUTH_Success2 nvmet has freed the challenges that the PSK is made of (seen with 7.2).
                 dmesg | grep 'nvmet_auth_insert_psk: .* failed to generate PSK, error -22'
         fi
-        refused 'refused by the controller' -S "@$work/ctrl"
+        refused 'refused by the controller|may not accept this key' -S "@$work/ctrl"
         refused 'the response of the controller is wrong' -S "@$work/key" -C "@$work/key"
 done
 nvmet_down
