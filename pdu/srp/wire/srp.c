@@ -239,13 +239,13 @@ static bool is_named(const srp_port_id id)
 
 bool srp_login_likely(const void *p, size_t n)
 {
-        enum { LONGEST = 1 << 20 };
+        enum { LONGEST = 1 << 20, KNOWN = SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT };
         struct srp_login_req r;
 
         return srp_login_read(p, n, false, &r) && r.opcode == SRP_LOGIN_REQ &&
-               be16_get(r.req_buf_fmt) & (SRP_FORMAT_DIRECT | SRP_FORMAT_INDIRECT) &&
-               be32_get(r.req_it_iu_len) > 0 && be32_get(r.req_it_iu_len) <= LONGEST &&
-               is_named(r.initiator_port_id) && is_named(r.target_port_id);
+               be16_get(r.req_buf_fmt) & KNOWN && be32_get(r.req_it_iu_len) > 0 &&
+               be32_get(r.req_it_iu_len) <= LONGEST && is_named(r.initiator_port_id) &&
+               (is_named(r.target_port_id) || !(be16_get(r.req_buf_fmt) & ~KNOWN));
 }
 
 /* --- identifiers of ports --------------------------------------------------------------------- */

@@ -255,7 +255,8 @@ struct srp_login_req_cm srp_login_to_cm(const struct srp_login_req *r);
 bool srp_login_read(const void *p, size_t n, bool native, struct srp_login_req *out);
 
 /* Whether the private data of a connect request over RDMA CM is a login request beyond doubt: the opcode,
- * a known format, a length that could be, and names of both ports where others have nothing. */
+ * a known format, a length that could be, and an initiator's name where others have nothing; either a target's, too, or
+ * no other format: an initiator may leave it to the target which of its ports that is. */
 bool srp_login_likely(const void *p, size_t n);
 
 /* --- a command's data ------------------------------------------------------------------------- */

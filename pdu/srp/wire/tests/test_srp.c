@@ -257,11 +257,14 @@ static void test_what_is_a_login_beyond_doubt(void **state)
         memcpy(p, login_req_cm, sizeof(p));
         memset(p + 14, 0, 2); /* no length */
         assert_false(srp_login_likely(p, sizeof(p)));
-        for (int at = 16; at <= 32; at += 16) {
-                memcpy(p, login_req_cm, sizeof(p));
-                memset(p + at, 0, 16);
-                assert_false(srp_login_likely(p, sizeof(p)));
-        }
+        memcpy(p, login_req_cm, sizeof(p));
+        memset(p + 16, 0, 16); /* an initiator without a name */
+        assert_false(srp_login_likely(p, sizeof(p)));
+        memcpy(p, login_req_cm, sizeof(p));
+        memset(p + 32, 0, 16); /* a target without one */
+        assert_true(srp_login_likely(p, sizeof(p)));
+        p[8] = 1; /* ... and another format */
+        assert_false(srp_login_likely(p, sizeof(p)));
 }
 
 static void test_reasons(void **state)
