@@ -22,6 +22,7 @@ enum {
         WATCHES = 256,
         BUFFERS = 4 << 20,
         SETUP_MS = 300,
+        HELD_MS = 50, /* a reactor has a turn at least so often */
 };
 
 /* Beyond the target's own times: a sweep, and a piece of the clock. */
@@ -46,7 +47,7 @@ static struct world {
         struct srp_service service;
         struct reactor reactor;
         struct rdma_listener listener;
-        uint64_t now;
+        uint64_t now, turned; /* when its last turn was */
         bool removed;
         struct srp_peer *peer[PEERS];
         bool begun[PEERS], wired[PEERS];
@@ -155,7 +156,7 @@ static void start_world(const struct srp_schedule *s)
         memset(&w, 0, sizeof(w));
         w.plan = *s;
         w.random = s->seed;
-        w.now = 1000;
+        w.now = w.turned = 1000;
         memory_caps_default(&caps);
         if (chance(3) == 0)
                 caps.device.srq_wrs = 0;
@@ -181,6 +182,7 @@ static void start_world(const struct srp_schedule *s)
 
 static void turn(void)
 {
+        w.turned = w.now;
         (void)rdma_work(w.reactor.rdma);
         reactor_step(&w.reactor, w.now);
 }
@@ -191,7 +193,7 @@ static void go_on(void *arg)
         (void)arg;
         for (unsigned n = chance(8); n > 0; n--)
                 (void)memory_step(w.fabric);
-        if (chance(3) > 0)
+        if (chance(3) > 0 || w.now > w.turned + HELD_MS)
                 turn();
 }
 
