@@ -26,7 +26,7 @@ tools_prepare() {
     mkdir -p "$cache" || exit 126
     exec {lock}>"$cache/tools.lock"
     flock "$lock"
-    tools_dir=$(tools_cached) || tools_build || die "no ktls-utils of $TOOLS_RELEASE: see $cache/tools.log"
+    tools_dir=$(tools_cached) || tools_build || die "no tools, see $cache/tools.log: $(tail -n 1 "$cache/tools.log")"
     exec {lock}>&-
 }
 
@@ -46,7 +46,7 @@ tools_build() {
 tools_get() {
     local root=$1/root program
     # shellcheck disable=SC2086 # a list of names
-    fetch_foreign $TOOLS_RELEASE $TOOLS_PACKAGES || return
+    fetch_foreign $TOOLS_RELEASE $TOOLS_PACKAGES || { say "out of reach: packages of $TOOLS_RELEASE"; return 1; }
     mkdir "$1/bin" "$1/lib"
     for program in tlshd nvme keyctl; do
         mv "$(find "$root" -name $program -type f -path '*bin/*')" "$1/bin/" || return

@@ -57,9 +57,10 @@ uml_fetch() {
 
 uml_fetch_newer() {
     local package
-    fetch_release $UML_NEWER || return
-    package=$(fetch_depends linux-source) && [ -n "$package" ] || { say "no linux-source in $UML_NEWER"; return 1; }
-    fetch_download "$package" "$1"
+    fetch_release $UML_NEWER && package=$(fetch_depends linux-source) && [ -n "$package" ] &&
+        fetch_download "$package" "$1" && return
+    say "out of reach: linux-source of $UML_NEWER"
+    return 1
 }
 
 # uml_build DIR: builds in DIR, prints the version.
