@@ -214,6 +214,7 @@ const struct option_row nvme_options[] = {
                                                               "authenticate the target, or @FILE", TARGET),
         CALL(0, "tls-key", "KEY", take_tls_key, "TLS on every connection, with this configured PSK: "
                                                 "NVMeTLSkey-1:..., or @FILE (TCP)", TARGET),
+        FLAG(0, "tls", tls, "the same on the embedded target, with a PSK that is made for it", TARGET),
         NUMBER(0, "tls-identity", "N", tls_version, 0, 1, "version of the PSK identity that we offer: 0, or 1, which has a "
                                                           "digest of the PSK (0)", TARGET),
         CHOICE(0, "tls-derivation", "HOW", tls_derivation, "printed|old", "how we derive keys: printed, as RFC 8446 has it, "
@@ -284,6 +285,24 @@ static int check_target(const struct nvme_args *a)
                 return options_wrong("-n and -s require -a");
         if (a->peer.masked && !a->masked_nsid)
                 return options_wrong("--masked-nqn requires --masked-nsid");
+        return 0;
+}
+
+/* The embedded target has what the suite names. */
+static int check_tls(struct nvme_args *a)
+{
+        static const struct auth_key psk = { .hash = AUTH_SHA256, .len = 32, .bytes = "of --tls" };
+
+        if ((a->tls || a->peer.tls_always) && strcmp(a->o.suite.transport, "tcp") != 0)
+                return options_wrong("TLS is for -t tcp");
+        if (!a->tls || a->peer.tls_always)
+                return 0;
+        if (a->o.suite.traddr)
+                return options_wrong(
+                    "--tls has a PSK for the embedded target alone: --tls-key names "
+                    "that of another one");
+        a->peer.tls_always = true;
+        a->peer.tls.key = psk;
         return 0;
 }
 
@@ -375,8 +394,10 @@ int nvme_check(struct options *o)
         struct nvme_args *a = (struct nvme_args *)(void *)o;
         struct suite *s = &o->suite;
         bool host = s->role == ROLE_HOST;
-        int bad = host ? check_host(a) : check_target(a);
+        int bad = check_tls(a);
 
+        if (!bad)
+                bad = host ? check_host(a) : check_target(a);
         if (!bad)
                 bad =
                     check_policy(&o->policy, host && !a->peer.hook ? PARTY_HOST : PARTY_CONTROLLER);

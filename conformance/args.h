@@ -13,6 +13,7 @@ struct nvme_args {
         const char *change; /* command, or NULL */
         uint64_t hpda, tls_version;
         const char *tls_derivation; /* NULL: as printed */
+        bool tls;
         uint64_t masked_nsid;
         /* of the embedded target */
         struct option_list ns, faults;

@@ -122,7 +122,7 @@ ABSENT = {"fab/property/crime",  # it has CAP.CRMS 11b
           "base/reservation/unsupported"}
 PLAIN = {"tcp/tls/required",  # where hosts without TLS are served, too
          "fab/auth/retained-first"}  # no concatenation for hosts that have a PSK
-GENERATED = {f"fab/auth/{name}" for name in ("generated-psk", "replaced-psk", "sc-c-null", "sc-c-tls", "psk-lifetime")}
+GENERATED = {f"fab/auth/{name}" for name in ("generated-psk", "generated-psk-mutual", "replaced-psk", "sc-c-null", "sc-c-tls", "psk-lifetime")}
 
 
 @one_run
@@ -499,10 +499,24 @@ def test_all_of_it_over_tls(key):
 
 
 def test_detection_power_over_tls():
-    out = conform("--tls-key", "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:", "--power",
-                  "tcp/tls").stdout
+    """What needs a host without TLS, or one that authenticates itself, is named, and not counted."""
+    out = conform("--tls", "--power", "tcp/tls", "fab/auth").stdout
     of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)
-    assert of.group(1) == of.group(2) and int(of.group(2)) >= 14
+    assert of.group(1) == of.group(2) and int(of.group(2)) >= 60, out
+    assert re.search(r"^  not tried  fab/auth/demand +the run is over TLS$", out, re.M)
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--tls", "-a", "127.0.0.1"], "--tls-key"), (["--tls", "-t", "rdma"], "-t tcp"),
+    (["--tls", "--role", "host"], "--role host")])
+def test_tls_is_for_the_embedded_target_over_tcp(args, says):
+    assert says in conform(*args, code=2).stderr
+
+
+def test_tls_by_itself():
+    """A PSK is made for the embedded target."""
+    found, _ = results("--strict", "--tls", "tcp/tls", "tcp/icreq")
+    assert {r["verdict"] for r in found.values()} == {"pass"} and "tcp/tls/required" in found
 
 
 def test_a_psk_is_judged_with_its_own_suite():
