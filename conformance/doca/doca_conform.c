@@ -226,20 +226,39 @@ static const struct test_case *liveness(const struct suite *s)
         return s->role == ROLE_HOST ? NULL : &first_look;
 }
 
+/* By the bits of NEEDS_QUERY and so on. */
+static const char *const needs[] = {
+        "query_storage",
+        "message ids",
+        "error_response",
+        "a number of cores",
+        "stop_storage",
+        "a place in the storage",
+        "",
+};
+static const char *const lacks[] = {
+        "2.10 has no query_storage",
+        "2.10 has no message ids",
+        "2.10 has no error_response apart from response",
+        "2.10 has no number of cores, and no context of a connection",
+        "2.10 has no stop_storage",
+        "2.10 has no place in the storage apart from that in the memory",
+};
+enum { NEEDS = sizeof(lacks) / sizeof(lacks[0]) };
+
 static const char *why_not(const struct suite *s, const struct test_case *c, bool range)
 {
         const struct doca_peer *p = s->peer;
 
-        if (c->needs && !p->dialect->has_context)
-                return "2.10 has no such message";
+        for (unsigned i = 0; i < NEEDS && p->dialect->version == DOCA_2_10; i++)
+                if (c->needs >> i & 1)
+                        return lacks[i];
         if (!c->writes)
                 return NULL;
         if (!p->may_write)
                 return "this case writes: --allow-write permits that";
         return range ? NULL : "the storage is too small";
 }
-
-static const char *const needs[] = { "messages of 3.0 and later", "" };
 
 static void outcome(const struct rule *r, const struct outcome *o, char *buf, size_t size)
 {
@@ -264,6 +283,7 @@ const struct conform_family doca_conform = {
         .record = record,
         .port = 4421,
         .host_cases = doca_service_cases,
+        .notices = true,
         .needs = needs,
         .why_not = why_not,
         .ranges = doca_ranges,

@@ -205,40 +205,39 @@ static bool can_be_played(enum doca_rule rule)
 static const struct {
         const char *id, *says;
         const char *fault; /* of the target: see doca_fault_add() */
-        bool old, waits;   /* 2.10 has that request, too; the service waits until it gives up */
+        bool waits;        /* the service does, until it gives up */
 } troubles[] = {
         { "doca/refused/query", "A refused query_storage ends without success", "refuse@query",
-          false, false },
-        { "doca/refused/init", "A refused init_storage ends without success", "refuse@init", true,
+          false },
+        { "doca/refused/init", "A refused init_storage ends without success", "refuse@init",
           false },
         { "doca/refused/connection", "A refused connection ends without success", "refuse@create",
-          true, false },
+          false },
         { "doca/refused/start", "A refused start_storage ends without success", "refuse@start",
-          true, false },
-        { "doca/refused/read", "A read whose result is an error is no success", "refuse@read", true,
+          false },
+        { "doca/refused/read", "A read whose result is an error is no success", "refuse@read",
           false },
         { "doca/refused/write", "A write whose result is an error is no success", "refuse@write",
-          true, false },
+          false },
         { "doca/silent/query", "A query_storage without response ends without success",
-          "silent@query", false, true },
+          "silent@query", true },
         { "doca/silent/init", "An init_storage without response ends without success",
-          "silent@init", true, true },
+          "silent@init", true },
         { "doca/silent/connection", "A connection without response ends without success",
-          "silent@create", true, true },
+          "silent@create", true },
         { "doca/silent/start", "A start_storage without response ends without success",
-          "silent@start", true, true },
-        { "doca/silent/read", "A read without result ends without success", "silent@read", true,
-          true },
-        { "doca/silent/write", "A write without result ends without success", "silent@write", true,
+          "silent@start", true },
+        { "doca/silent/read", "A read without result ends without success", "silent@read", true },
+        { "doca/silent/write", "A write without result ends without success", "silent@write",
           true },
         { "doca/closed/query", "A channel that ends at query_storage ends without success",
-          "close@query", false, false },
+          "close@query", false },
         { "doca/closed/init", "A channel that ends at init_storage ends without success",
-          "close@init", true, false },
+          "close@init", false },
         { "doca/closed/connection", "A channel that ends at a connection ends without success",
-          "close@create", true, false },
+          "close@create", false },
         { "doca/closed/start", "A channel that ends at start_storage ends without success",
-          "close@start", true, false },
+          "close@start", false },
 };
 enum { TROUBLES = sizeof(troubles) / sizeof(troubles[0]) };
 
@@ -254,12 +253,9 @@ static unsigned trouble_of(const struct test_case *c)
 /* Data did not move, or was not to be relied on: who reports success says what is not so. */
 static void have_trouble(struct t *t)
 {
-        const unsigned i = trouble_of(t->test);
         char said[SHELL_LINE];
 
-        require(t, troubles[i].old || peer_of_case(t)->dialect->has_context,
-                "2.10 has no such request");
-        if (plays(t, DOCA_RULE_NONE, troubles[i].fault, said))
+        if (plays(t, DOCA_RULE_NONE, troubles[trouble_of(t->test)].fault, said))
                 harm(t, "a service that reports an error", "success");
 }
 
@@ -277,6 +273,9 @@ static const struct test_case *case_of_rule(enum doca_rule rule)
                                  .rules = rules[rule],
                                  .says = "A service notices a target that breaks this rule",
                                  .run = have_bad_session,
+                                 .needs = rule == DOCA_ANSWER_ID    ? NEEDS_IDS
+                                          : rule == DOCA_QUERY_SIZE ? NEEDS_QUERY
+                                                                    : 0,
                                  .family = &doca_conform,
                                  .file = __FILE__,
                                  .line = __LINE__ };
@@ -288,15 +287,17 @@ static const struct test_case *case_of_trouble(unsigned i)
         static const unsigned nothing[] = { RULE_NONE };
         static struct test_case cases[TROUBLES];
 
-        cases[i] = (struct test_case) { .id = troubles[i].id,
-                                        .level = LEVEL_MUST,
-                                        .rules = nothing,
-                                        .says = troubles[i].says,
-                                        .run = have_trouble,
-                                        .family = &doca_conform,
-                                        .file = __FILE__,
-                                        .line = __LINE__,
-                                        .slow = troubles[i].waits };
+        cases[i] =
+            (struct test_case) { .id = troubles[i].id,
+                                 .level = LEVEL_MUST,
+                                 .rules = nothing,
+                                 .says = troubles[i].says,
+                                 .run = have_trouble,
+                                 .needs = strstr(troubles[i].fault, "@query") ? NEEDS_QUERY : 0,
+                                 .family = &doca_conform,
+                                 .file = __FILE__,
+                                 .line = __LINE__,
+                                 .slow = troubles[i].waits };
         return &cases[i];
 }
 

@@ -17,8 +17,10 @@
 enum {
         WAIT_MS = 5000,
         NAP_MS = 10,
-        UNHEARD_MS = 200,
+        UNHEARD_MS = 500,
         READ_BYTES = 16 << 10,
+        FRAME_BYTES = 1024,
+        UNREAD_BYTES = 128 << 10,
         ANY_QPN = 0x4d5e6f,
         DEPTH = 4,
         IO_BYTES = 4096,
@@ -145,19 +147,36 @@ void say_bytes(struct channel *c, const void *p, size_t n)
         put(c, p, n);
 }
 
+/* How many bytes it has, with the ids that are next. */
+static size_t build(struct channel *c, struct doca_msg *m, const struct rule_set *violated,
+                    uint8_t frame[FRAME_BYTES])
+{
+        size_t n;
+
+        m->message_id = c->next_id++;
+        m->correlation_id = c->correlation++;
+        (void)doca_spoil_msg(violated, dialect(c->t), m);
+        n = doca_msg_write(dialect(c->t), m, frame, FRAME_BYTES - DOCA_SPOIL_ROOM);
+        if (n == 0 || n > FRAME_BYTES - DOCA_SPOIL_ROOM)
+                broke(c->t, "a message of %zu bytes", n);
+        (void)doca_spoil_frame(violated, dialect(c->t), frame, &n);
+        return n;
+}
+
+uint8_t *frame_of(struct channel *c, struct doca_msg m, size_t *n)
+{
+        uint8_t *frame = t_alloc(c->t, FRAME_BYTES);
+
+        *n = build(c, &m, &(struct rule_set) { 0 }, frame);
+        return frame;
+}
+
 static void say_spoilt(struct channel *c, struct doca_msg m, const struct rule_set *violated)
 {
         struct rule_set own = { 0 };
-        uint8_t frame[1024];
-        size_t n;
+        uint8_t frame[FRAME_BYTES];
+        size_t n = build(c, &m, violated, frame);
 
-        m.message_id = c->next_id++;
-        m.correlation_id = c->correlation++;
-        (void)doca_spoil_msg(violated, dialect(c->t), &m);
-        n = doca_msg_write(dialect(c->t), &m, frame, sizeof(frame) - DOCA_SPOIL_ROOM);
-        if (n == 0 || n > sizeof(frame) - DOCA_SPOIL_ROOM)
-                broke(c->t, "a message of %zu bytes", n);
-        (void)doca_spoil_frame(violated, dialect(c->t), frame, &n);
         show(c, true, &m, frame, n);
         doca_control_says(&c->control, PARTY_HOST, &m, &own);
         put(c, frame, n);
@@ -332,22 +351,24 @@ void advise_gone(struct channel *c, const char *because)
                 advise(c->t, "the end of the control channel", "it stays, %s", because);
 }
 
-/* As much as is taken without a response being read. */
+/* As much as is taken without a response being read; then there is time to answer as much of it as the network holds. */
 static void say_all_unheard(struct channel *c, const void *requests, size_t n)
 {
         const uint8_t *p = requests;
         size_t at = 0;
 
+        stream_limit_unread(&c->stream, UNREAD_BYTES);
         c->t->negative = true;
-        while (at < n && stream_is_open(&c->stream)) {
+        while (at < n) {
                 const struct iovec iov = { (void *)(uintptr_t)(p + at), n - at };
                 ssize_t m = stream_write(&c->stream, &iov, 1);
 
-                if (m == 0 && stream_wait(&c->stream, EPOLLOUT, UNHEARD_MS) <= 0)
+                if (m < 0 || (m == 0 && stream_wait(&c->stream, EPOLLOUT, UNHEARD_MS) <= 0))
                         break;
-                at += m > 0 ? (size_t)m : 0;
+                at += (size_t)m;
         }
         exchange_event(&c->t->log, c->number, "%zu of %zu bytes of requests are taken", at, n);
+        pause_ms(c->t, UNHEARD_MS);
 }
 
 /* Whole messages that lie in the buffer go; how many. */
@@ -365,11 +386,12 @@ void want_whole_responses(struct channel *c, const void *requests, size_t n, uns
 {
         uint8_t bytes[READ_BYTES];
         const struct iovec iov = { bytes, sizeof(bytes) };
-        uint64_t until = now_ms() + t_scaled(c->t, ms);
+        uint64_t until;
         unsigned whole = 0;
         ssize_t m;
 
         say_all_unheard(c, requests, n);
+        until = now_ms() + t_scaled(c->t, ms);
         while ((m = stream_read(&c->stream, &iov, 1)) >= 0 && loop_left(until) > 0) {
                 if (m == 0) {
                         (void)stream_wait(&c->stream, EPOLLIN, loop_left(until));
@@ -384,6 +406,8 @@ void want_whole_responses(struct channel *c, const void *requests, size_t n, uns
         if (doca_buffer_len(&c->in) > 0)
                 fail(c->t, "whole responses", "%u of them, and %zu bytes of one more", whole,
                      doca_buffer_len(&c->in));
+        if (c->stream.end != STREAM_OPEN)
+                advise(c->t, "a control channel that stays", "its end after %u responses", whole);
 }
 
 void want_others_served(struct t *t)
@@ -420,28 +444,42 @@ void query_storage(struct channel *c)
                 (void)ask_for(c, (struct doca_msg) { .kind = DOCA_QUERY });
 }
 
-void ask_first(struct channel *c)
-{
-        if (doca_shape_of(dialect(c->t), DOCA_QUERY))
-                query_storage(c);
-        else
-                init_storage(c, 1);
-}
-
-void init_storage(struct channel *c, unsigned cores)
+struct doca_msg init_request(struct channel *c, unsigned cores)
 {
         const struct doca_memory m = {
                 .base = 0x10000, .len = 1 << 20, .rkey = 0x1234, .access = 3
         };
-        uint8_t blob[DOCA_MEMORY_BLOB];
+        uint8_t *blob = t_alloc(c->t, DOCA_MEMORY_BLOB);
 
         doca_memory_write(&m, blob);
-        (void)ask_for(c, (struct doca_msg) { .kind = DOCA_INIT,
-                                             .transactions = 4,
-                                             .batch = 1,
-                                             .buffer_size = 4096,
-                                             .cores = dialect(c->t)->has_context ? cores : 0,
-                                             .data = { blob, sizeof(blob) } });
+        return (struct doca_msg) { .kind = DOCA_INIT,
+                                   .transactions = 4,
+                                   .batch = 1,
+                                   .buffer_size = 4096,
+                                   .cores = dialect(c->t)->has_context ? cores : 0,
+                                   .data = { blob, DOCA_MEMORY_BLOB } };
+}
+
+void init_storage(struct channel *c, unsigned cores)
+{
+        (void)ask_for(c, init_request(c, cores));
+}
+
+void initialise(struct channel *c, unsigned cores)
+{
+        query_storage(c);
+        init_storage(c, cores);
+}
+
+struct doca_msg first_request(struct channel *c)
+{
+        return doca_shape_of(dialect(c->t), DOCA_QUERY) ? (struct doca_msg) { .kind = DOCA_QUERY }
+                                                        : init_request(c, 1);
+}
+
+void ask_first(struct channel *c)
+{
+        (void)ask_for(c, first_request(c));
 }
 
 /* Nobody has this queue pair, which the target finds out with its first message. */

@@ -13,6 +13,16 @@
 
 #define CASE_FAMILY doca_conform
 
+/* test_case.needs: what 2.10 does not have. */
+enum {
+        NEEDS_QUERY = 1,    /* query_storage */
+        NEEDS_IDS = 2,      /* message ids */
+        NEEDS_ERRORS = 4,   /* error_response, apart from response */
+        NEEDS_CONTEXTS = 8, /* a number of cores, and the context of a connection */
+        NEEDS_STOP = 16,    /* stop_storage */
+        NEEDS_PLACE = 32    /* a place in the storage apart from that in the memory */
+};
+
 struct channel;
 
 static inline const struct doca_peer *peer_of_case(const struct t *t)
@@ -29,6 +39,8 @@ void say_message(struct channel *c, struct doca_msg m);
 /* The same bytes, spoilt by this rule of services. */
 void say_broken(struct channel *c, struct doca_msg m, enum doca_rule rule);
 void say_bytes(struct channel *c, const void *p, size_t n);
+/* The n bytes that say_message() would send, which are the case's. */
+uint8_t *frame_of(struct channel *c, struct doca_msg m, size_t *n);
 /* The next message; its bytes are good until the next word. */
 struct doca_msg expect_response(struct channel *c);
 /* An error response, with one of the codes that the case's rule accepts. */
@@ -44,7 +56,7 @@ void reset_channel(struct channel *c);
 /* What the client sends is at an end: advised who keeps the channel. */
 void advise_gone(struct channel *c, const char *because);
 /* Sends all of it and reads late: no response may end before its frame does, however many there are until nothing comes for
- * so long. */
+ * so long; advised who ends the channel. */
 void want_whole_responses(struct channel *c, const void *requests, size_t n, unsigned ms);
 /* Somebody else's first request is answered. */
 void want_others_served(struct t *t);
@@ -53,11 +65,16 @@ void expect_no_more(struct channel *c, unsigned ms);
 
 /* A request and its response, which is no error; else the case ends in words of the setup. */
 struct doca_msg ask_for(struct channel *c, struct doca_msg m);
+/* Nothing in 2.10. */
 void query_storage(struct channel *c);
-/* The first request of whichever dialect. */
-void ask_first(struct channel *c);
-/* For so many cores, with a memory blob of ours. */
+/* For so many cores, with a memory blob of ours; in 2.10 configure_data_path, which has no number of them. */
+struct doca_msg init_request(struct channel *c, unsigned cores);
 void init_storage(struct channel *c, unsigned cores);
+/* Both. */
+void initialise(struct channel *c, unsigned cores);
+/* That with which the dialect begins. */
+struct doca_msg first_request(struct channel *c);
+void ask_first(struct channel *c);
 /* A request for a connection of ours, whose peer exists in words only. */
 struct doca_msg connection_request(struct channel *c, uint64_t context, uint64_t role);
 /* It is made; skips the case where the target does not connect our blobs. */

@@ -55,6 +55,8 @@ struct conform_family {
         /* Those of ROLE_HOST, in any order: the array is the caller's to free, the cases are static. One
          * thread at a time. NULL: there are none. */
         const struct test_case **(*host_cases)(size_t *count);
+        /* Its reference host notices what no reaction is prescribed for, too, where that is not waived. */
+        bool notices;
         const char *const
             *needs; /* names of the bits of test_case.needs, for --explain; "": none */
         /* Why the case can't be run; NULL: it can. range: it has one, see ranges(). NULL: all can. */

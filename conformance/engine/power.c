@@ -16,7 +16,8 @@ struct trial {               /* of one rule, or flaw */
         unsigned rule, flaw; /* one of them is 0 */
         bool waived;         /* the one that is tested overlooks it; else it breaks it */
         bool caught;
-        char by[128]; /* the case that found out */
+        char by[128];             /* the case that found out */
+        char unable[RESULT_TEXT]; /* no case could be run, and why */
         char error[RESULT_TEXT];
         double seconds;
 };
@@ -111,6 +112,16 @@ static bool catches(const struct trials *t, const struct trial *trial, const str
                (r->test || flaw_of(t, trial)->host);
 }
 
+/* Where none of the cases could be run, here or on the sound one, the trial has shown nothing. */
+static void note_unable(struct trial *trial, const struct run *run)
+{
+        for (size_t i = 0; i < run->count; i++)
+                if (run->results[i].test && run->results[i].verdict != VERDICT_SKIP)
+                        return;
+        if (run->count > 0)
+                snprintf(trial->unable, sizeof(trial->unable), "%s", run->results[0].note);
+}
+
 static void note_catch(const struct trials *t, struct trial *trial, const struct run *run)
 {
         for (size_t i = 0; i < run->count && !trial->caught; i++) {
@@ -137,6 +148,8 @@ static void run_trial(const struct trials *t, struct trial *trial, const struct 
         if (!runner_run(&runner, &run))
                 must_have(NULL);
         note_catch(t, trial, &run);
+        if (!trial->caught)
+                note_unable(trial, &run);
         trial->seconds = run.seconds;
         free(run.results);
         free(list);
@@ -206,9 +219,10 @@ static void run_all(struct trials *t, unsigned jobs)
 /* --- the rules, and what became of them ---------------------------------------------------- */
 
 /* A host that tolerates or survives something anyway can't be made to by a waiver. */
-static bool means_something(enum role role, const struct rule *r)
+static bool means_something(const struct conform_family *f, enum role role, const struct rule *r)
 {
-        return role == ROLE_TARGET || (r->reaction != REACT_NONE && r->reaction != REACT_TOLERATE);
+        return role == ROLE_TARGET || f->notices ||
+               (r->reaction != REACT_NONE && r->reaction != REACT_TOLERATE);
 }
 
 static const char *untried(enum role role, const struct rule *r)
@@ -216,9 +230,9 @@ static const char *untried(enum role role, const struct rule *r)
         return r->untried[role == ROLE_HOST ? PARTY_HOST : PARTY_CONTROLLER];
 }
 
-bool power_tries(enum role role, const struct rule *r)
+bool power_tries(const struct conform_family *f, enum role role, const struct rule *r)
 {
-        return means_something(role, r) && !untried(role, r);
+        return means_something(f, role, r) && !untried(role, r);
 }
 
 static bool is_named(const struct trials *t, unsigned rule)
@@ -260,7 +274,7 @@ static void collect_rules(struct trials *t)
         for (unsigned id = 1; id < t->f->family->rules->count; id++) {
                 const struct rule *r = rulebook_get(t->f->family->rules, id);
 
-                if (!is_named(t, id) || !means_something(role, r))
+                if (!is_named(t, id) || !means_something(t->f, role, r))
                         continue;
                 if (untried(role, r))
                         printf("  not tried  %-34s  %s\n", r->id, untried(role, r));
@@ -277,6 +291,8 @@ static void print_trial(const struct trials *all, const struct trial *t, bool br
 
         if (t->error[0])
                 printf("  error     %-8s  %-34s  %s\n", how, id, t->error);
+        else if (t->unable[0])
+                printf("  not tried  %-34s  %s\n", id, t->unable);
         else if (!t->caught)
                 printf("  SURVIVED  %-8s  %-34s  %s\n", how, id,
                        t->flaw ? flaw_of(all, t)->says : rule->says);
@@ -286,17 +302,18 @@ static void print_trial(const struct trials *all, const struct trial *t, bool br
 
 static int sum_up(const struct trials *t, bool brief)
 {
-        size_t caught = 0, broken = 0;
+        size_t caught = 0, broken = 0, unable = 0;
 
         for (size_t i = 0; i < t->n; i++) {
                 print_trial(t, &t->trial[i], brief);
                 caught += t->trial[i].caught;
                 broken += t->trial[i].error[0] != '\0';
+                unable += t->trial[i].unable[0] != '\0';
         }
-        printf("\npower: %zu of %zu\n", caught, t->n);
+        printf("\npower: %zu of %zu\n", caught, t->n - unable);
         if (broken > 0)
                 return EXIT_BROKEN;
-        return caught == t->n ? 0 : EXIT_FAIL;
+        return caught == t->n - unable ? 0 : EXIT_FAIL;
 }
 
 /* --- the sound target ---------------------------------------------------------------------- */

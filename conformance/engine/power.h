@@ -10,13 +10,14 @@
 #include "family.h"
 
 /* Prints "power: n of m" and the rules that survive; the exit code: 0 if none does. Cases that fail
- * on the sound target are named and left out of the array. */
+ * on the sound target are named and left out of the array; rules whose cases can all not be run are named, and not
+ * counted. */
 int power_run(const struct options *o, const struct test_case **cases, size_t n);
 
 /* Whether the ids on the command line are of flaws: those are tried then, at the default grade, and every
  * case is there to find them. */
 bool power_is_of_flaws(const struct options *o);
 /* Whether it tries a rule that some case of the role names. */
-bool power_tries(enum role role, const struct rule *r);
+bool power_tries(const struct conform_family *f, enum role role, const struct rule *r);
 
 #endif

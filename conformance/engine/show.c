@@ -163,7 +163,7 @@ static unsigned count_power(const struct conform_family *f, enum role role, cons
         for (size_t i = 0; i < n; i++)
                 for (const unsigned *r = all[i]->rules; *r != RULE_NONE; r++)
                         if (case_runs_on(all[i], transport) &&
-                            power_tries(role, rulebook_get(f->family->rules, *r)))
+                            power_tries(f, role, rulebook_get(f->family->rules, *r)))
                                 rule_add(&tried, *r);
         free(all);
         return rules_count(&tried);

@@ -312,19 +312,28 @@ def conform(*args, code=0):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_suite_passes_on_our_target(version):
-    out = conform("--dialect", version)
-    assert " 0 failed" in out or "fail" not in out.splitlines()[-1], out
+@pytest.mark.parametrize("role, cases", [("target", 93), ("host", 31)])
+def test_suite_passes_on_ours(version, role, cases):
+    """2.10 has no query_storage, stop_storage, contexts, ids of messages, and one place for memory and storage."""
+    lacks = (24 if role == "target" else 5) if version == "2.10" else 1 if role == "target" else 0
+    passed = cases + (role == "target") - lacks
+    out = conform("--dialect", version, "--role", role, "--strict")
+    assert f"PASS  {passed} passed{f', {lacks} skipped' if lacks else ''}\n" in out, out
 
 
-def test_suite_passes_on_the_reference_way():
-    conform("--reference")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_suite_passes_on_the_reference_way(version):
+    conform("--reference", "--dialect", version)
 
 
-def test_power():
-    """Each rule that a case names, spoilt in the embedded target, is found out."""
-    out = conform("--power")
-    assert "SURVIVED" not in out and re.search(r"power: (\d+) of \1$", out.strip().splitlines()[-1]), out
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("role, tried", [("target", 30), ("host", 7)])
+def test_power(version, role, tried):
+    """Each rule that a case names, spoilt in the embedded target, is found out; what the dialect lacks is named, and not tried."""
+    out = conform("--power", "--role", role, "--dialect", version)
+    tried -= (5 if role == "target" else 2) if version == "2.10" else 0
+    assert "SURVIVED" not in out and out.strip().splitlines()[-1] == f"power: {tried} of {tried}", out
+    assert ("  not tried  doca/query/size " in out) == (version == "2.10")
 
 
 def test_suite_over_tcp_alone(target):

@@ -45,7 +45,7 @@ def with_plant(plant):
 
 def verdict(case, *args, plant=""):
     """Of one case, whose run may come to nothing but that."""
-    run = subprocess.run([PROGRAM, "conform", "-t", "doca", "-o", "json", *args, case], capture_output=True, text=True, timeout=600,
+    run = subprocess.run([PROGRAM, "conform", "-t", "doca", "--json", "-", "-j", "1", *args, case], capture_output=True, text=True, timeout=600,
                          env=with_plant(plant))
     assert run.returncode in (0, 1, 3), run.stdout + run.stderr
     result, = (r for r in json.loads(run.stdout)["results"] if r["id"] == case)

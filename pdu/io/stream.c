@@ -187,6 +187,11 @@ bool stream_pollfd(const struct stream *s, uint32_t events, struct pollfd *p)
         return !(want & STREAM_NOW);
 }
 
+void stream_limit_unread(const struct stream *s, int bytes)
+{
+        (void)setsockopt(s->source.fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
 int stream_wait(const struct stream *s, uint32_t events, int ms)
 {
         struct pollfd p;

@@ -151,6 +151,8 @@ int stream_watch(struct stream *s, struct loop *l, uint32_t events);
 bool stream_pollfd(const struct stream *s, uint32_t events, struct pollfd *p);
 /* The events that are there, 0 after ms (-1: never), or -1 with errno. */
 int stream_wait(const struct stream *s, uint32_t events, int ms);
+/* Our end holds no more of what is not read than about so many bytes; by itself the kernel may hold tens of MiB. */
+void stream_limit_unread(const struct stream *s, int bytes);
 
 /* --- by hand ---------------------------------------------------------------------------------- */
 

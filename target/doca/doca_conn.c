@@ -225,6 +225,11 @@ static void take_memory(struct doca_conn *c, const struct doca_msg *m)
                        m->data.len);
 }
 
+static bool overlooks(const struct doca_conn *c, enum doca_rule rule)
+{
+        return rule_in(&doca_shared_of_conn(c)->policy.waived, rule);
+}
+
 static void run_init(struct doca_conn *c, const struct doca_msg *m)
 {
         const struct doca_shared *s = doca_shared_of_conn(c);
@@ -235,22 +240,18 @@ static void run_init(struct doca_conn *c, const struct doca_msg *m)
         else if (cores > s->cores)
                 REFUSE(c, DOCA_ERROR_INVALID_VALUE,
                        "%" PRIu64 " cores are asked for, and there are %" PRIu64, cores, s->cores);
-        else if (m->transactions > s->transactions || m->transactions == 0)
+        else if (m->transactions > s->transactions ||
+                 (m->transactions == 0 && !overlooks(c, DOCA_INIT_COUNTS)))
                 REFUSE(c, DOCA_ERROR_INVALID_VALUE,
                        "%" PRIu64 " transactions are asked for, and a context has 1 to %" PRIu64,
                        m->transactions, s->transactions);
         else if (!make_workers(c, cores))
                 REFUSE(c, DOCA_ERROR_NO_MEMORY, "out of memory");
         else {
-                c->transactions = m->transactions;
+                c->transactions = m->transactions ? m->transactions : 1;
                 take_memory(c, m);
                 answer(c);
         }
-}
-
-static bool overlooks(const struct doca_conn *c, enum doca_rule rule)
-{
-        return rule_in(&doca_shared_of_conn(c)->policy.waived, rule);
 }
 
 /* NULL: it was refused. */

@@ -4,7 +4,10 @@
 
 #include "conformance/doca/doca_words.h"
 
-enum { BLOCK_MOST = 4096 };
+enum {
+        BLOCK_MOST = 4096,
+        SENT_MS = 50, /* in which a target sees that its result is sent */
+};
 
 /* It is refused with an error result, and what follows is served. */
 static void want_refused(struct t *t, enum doca_rule broken)
@@ -63,10 +66,8 @@ CASE("doca/io/type-service", MUST, RULES(DOCA_IO_TYPE_S), "A request of an unkno
 }
 
 CASE("doca/io/storage-range", MUST, RULES(DOCA_IO_STORAGE),
-     "A request beyond the end of the storage is refused")
+     "A request beyond the end of the storage is refused", .needs = NEEDS_PLACE)
 {
-        require(t, !peer_of_case(t)->dialect->storage_by_memory,
-                "2.10 has no place in the storage apart from that in the memory");
         want_refused(t, DOCA_IO_STORAGE);
 }
 
@@ -125,7 +126,7 @@ CHANGED(of_4_gib, io->size = UINT32_MAX)
 CHANGED(at_the_end, io->storage = s->total_size)
 CHANGED(across_the_end, io->storage = s->total_size - s->block_size; io->size = 2 * s->block_size)
 CHANGED(around_the_end, io->storage = UINT64_MAX - s->block_size + 1; io->size = 2 * s->block_size)
-CHANGED(before_memory, io->memory -= s->params->dialect->by_address ? s->block_size : 0)
+CHANGED(before_memory, io->memory = (uintptr_t)s->exported - s->block_size)
 CHANGED(beyond_memory, io->memory += s->exported_len)
 CHANGED(across_memory, io->memory += s->exported_len - s->block_size / 2)
 CHANGED(with_user_0, io->user_data = 0)
@@ -143,6 +144,7 @@ static void want_answer(struct t *t, void (*change)(const struct doca_session *,
 
         t->negative = answer != SERVED;
         ok = transfer_block(t, s, false, data);
+        pause_ms(t, SENT_MS);
         want(t, !ok || answer != REFUSED, "an error result", "success");
         want(t, ok || answer != SERVED, "success", "%s", doca_error_name(refused_with(s)));
         stop_session(t, s);
@@ -178,44 +180,30 @@ CASE("doca/io/size-max", MUST, RULES(DOCA_IO_MEMORY), "A request of 4 GiB is ref
         want_answer(t, of_4_gib, REFUSED);
 }
 
-static void require_place(struct t *t)
-{
-        require(t, !peer_of_case(t)->dialect->storage_by_memory,
-                "2.10 has no place in the storage apart from that in the memory");
-}
-
-static void require_large_places(struct t *t)
-{
-        require_place(t);
-        require(t, !peer_of_case(t)->dialect->by_address,
-                "3.0 has 32 bits of place in the storage");
-}
-
 CASE("doca/io/storage-end", MUST, RULES(DOCA_IO_STORAGE),
-     "A request that begins at the end is refused")
+     "A request that begins at the end is refused", .needs = NEEDS_PLACE)
 {
-        require_place(t);
         want_answer(t, at_the_end, REFUSED);
 }
 
 CASE("doca/io/storage-across", MUST, RULES(DOCA_IO_STORAGE),
-     "A request that goes one block beyond the end is refused")
+     "A request that goes one block beyond the end is refused", .needs = NEEDS_PLACE)
 {
-        require_place(t);
         want_answer(t, across_the_end, REFUSED);
 }
 
 CASE("doca/io/storage-around", MUST, RULES(DOCA_IO_STORAGE),
-     "A request whose end has more than 64 bits is refused")
+     "A request whose end has more than 64 bits is refused", .needs = NEEDS_PLACE)
 {
-        require_large_places(t);
+        require(t, !peer_of_case(t)->dialect->by_address,
+                "3.0 has 32 bits of place in the storage");
         want_answer(t, around_the_end, REFUSED);
 }
 
 CASE("doca/io/unaligned", MUST, NO_RULE,
-     "A request between two blocks has a result, and stop_storage is answered")
+     "A request between two blocks has a result, and stop_storage is answered",
+     .needs = NEEDS_PLACE)
 {
-        require_place(t);
         want_answer(t, unaligned, EITHER);
 }
 
@@ -277,7 +265,7 @@ static void ask_to_stop(struct t *t, struct doca_session *s)
 }
 
 CASE("doca/stop/in-flight", MUST, RULES(DOCA_IO_ANSWERED),
-     "Requests that are in hand when stop_storage comes have a result each", .needs = 1)
+     "Requests that are in hand when stop_storage comes have a result each", .needs = NEEDS_STOP)
 {
         struct doca_session *s = data_path(t, (struct path) { .depth = 16 });
 
@@ -286,7 +274,8 @@ CASE("doca/stop/in-flight", MUST, RULES(DOCA_IO_ANSWERED),
         abandon_session(t);
 }
 
-CASE("doca/stop/twice", MUST, RULES(DOCA_ORDER), "A second stop_storage is refused", .needs = 1)
+CASE("doca/stop/twice", MUST, RULES(DOCA_ORDER), "A second stop_storage is refused",
+     .needs = NEEDS_STOP)
 {
         struct doca_session *s = data_path(t, (struct path) { 0 });
         struct host_error e = { 0 };
@@ -334,14 +323,13 @@ CASE("doca/data/large", MUST, NO_RULE, "A request of 64 KiB moves all of it", .w
         stop_session(t, s);
 }
 
-CASE("doca/data/beside", MUST, NO_RULE, "A read changes no byte of the memory beside its own")
+CASE("doca/data/beside", MUST, NO_RULE, "A read changes no byte of the memory beside its own",
+     .needs = NEEDS_PLACE)
 {
         uint8_t *data = t_alloc(t, BLOCK_MOST), *before;
         struct doca_session *s = data_path(t, (struct path) { 0 });
         uint64_t changed = 0;
 
-        require(t, !peer_of_case(t)->dialect->storage_by_memory,
-                "2.10 has no request of its own place");
         before = t_alloc(t, s->exported_len);
         memset(s->exported, 0xa7, s->exported_len);
         memcpy(before, s->exported, s->exported_len);

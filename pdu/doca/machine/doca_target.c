@@ -80,6 +80,9 @@ static void refuse_by(struct doca_target *t, enum doca_rule rule)
         const struct rule *r = doca_rule_get(rule);
         const struct doca_dialect *d = t->control.dialect;
         const struct doca_shape *due = doca_shape_of(d, doca_control_due(&t->control));
+        /* What is to be tolerated has none. */
+        enum doca_error code =
+            r->accept[0].code ? (enum doca_error)r->accept[0].code : DOCA_ERROR_INVALID_VALUE;
 
         if (t->ops->refused)
                 t->ops->refused(t->user, &t->request, rule, r->says);
@@ -87,8 +90,7 @@ static void refuse_by(struct doca_target *t, enum doca_rule rule)
                 doca_target_refuse(t, DOCA_ERROR_UNEXPECTED, "Unexpected %s while expecting a %s",
                                    doca_msg_name(d, &t->request), due ? due->name : "nothing");
         else
-                doca_target_refuse(t, (enum doca_error)r->accept[0].code, "%s (%s)", r->says,
-                                   r->id);
+                doca_target_refuse(t, code, "%s (%s)", r->says, r->id);
 }
 
 /* A type that is none, and is not to be noticed, is in no order either. */

@@ -29,6 +29,7 @@ static const struct {
         { DOCA_ROLE, DOCA_CREATE, M(role), 8, PUT, 7 },
         { DOCA_ANSWER_TYPE, DOCA_INIT_RSP, M(kind), 4, PUT, DOCA_START_RSP },
         { DOCA_ANSWER_TYPE, DOCA_CREATE_RSP, M(kind), 4, PUT, DOCA_RESPONSE },
+        { DOCA_ANSWER_TYPE, DOCA_RESPONSE, M(kind), 4, PUT, DOCA_CREATE_RSP },
         { DOCA_ANSWER_ID, DOCA_NOTHING, M(message_id), 4, FLIP, 0x40000000 },
         { DOCA_ANSWER_CORRELATION, DOCA_NOTHING, M(correlation_id), 4, FLIP, 0x40000000 },
         { DOCA_ERROR_CODE, DOCA_ERROR_RSP, M(result), 8, PUT, DOCA_SUCCESS },
