@@ -10,14 +10,14 @@
 #include "report.h"
 #include "runner.h"
 
-enum { EXIT_FAIL = 1, EXIT_BROKEN = 3 };
+enum { EXIT_FAIL = 1, EXIT_BROKEN = 3, EXIT_SKIPPED = 77 };
 
 struct trial {               /* of one rule, or flaw */
         unsigned rule, flaw; /* one of them is 0 */
         bool waived;         /* the one that is tested overlooks it; else it breaks it */
         bool caught;
         char by[128];             /* the case that found out */
-        char unable[RESULT_TEXT]; /* no case could be run, and why */
+        char unable[RESULT_TEXT]; /* why no case of it can be run, spoilt or not */
         char error[RESULT_TEXT];
         double seconds;
 };
@@ -27,6 +27,7 @@ struct trials {
         const struct conform_family *f;
         bool flaws;         /* are tried, not rules */
         struct suite suite; /* of a trial, before it starts */
+        struct run sound;   /* of the cases on the sound one */
         const struct test_case **cases;
         size_t count;
         struct trial *trial;
@@ -112,14 +113,30 @@ static bool catches(const struct trials *t, const struct trial *trial, const str
                (r->test || flaw_of(t, trial)->host);
 }
 
-/* Where none of the cases could be run, here or on the sound one, the trial has shown nothing. */
-static void note_unable(struct trial *trial, const struct run *run)
+/* NULL: it ran there. */
+static const char *skipped_on_sound(const struct trials *t, const struct test_case *c)
 {
-        for (size_t i = 0; i < run->count; i++)
-                if (run->results[i].test && run->results[i].verdict != VERDICT_SKIP)
+        for (size_t i = 0; i < t->sound.count; i++)
+                if (t->sound.results[i].test == c)
+                        return t->sound.results[i].verdict == VERDICT_SKIP
+                                   ? t->sound.results[i].note
+                                   : NULL;
+        return NULL;
+}
+
+/* A trial shows nothing if its cases do not run on the sound one, either; who makes one skip by being spoilt has survived. */
+static void note_unable(const struct trials *t, struct trial *trial,
+                        const struct test_case *const *list, size_t n)
+{
+        const char *why = NULL;
+
+        for (size_t i = 0; i < n; i++) {
+                why = skipped_on_sound(t, list[i]);
+                if (!why)
                         return;
-        if (run->count > 0)
-                snprintf(trial->unable, sizeof(trial->unable), "%s", run->results[0].note);
+        }
+        if (why)
+                snprintf(trial->unable, sizeof(trial->unable), "%s", why);
 }
 
 static void note_catch(const struct trials *t, struct trial *trial, const struct run *run)
@@ -149,7 +166,7 @@ static void run_trial(const struct trials *t, struct trial *trial, const struct 
                 must_have(NULL);
         note_catch(t, trial, &run);
         if (!trial->caught)
-                note_unable(trial, &run);
+                note_unable(t, trial, list, runner.count);
         trial->seconds = run.seconds;
         free(run.results);
         free(list);
@@ -313,6 +330,8 @@ static int sum_up(const struct trials *t, bool brief)
         printf("\npower: %zu of %zu\n", caught, t->n - unable);
         if (broken > 0)
                 return EXIT_BROKEN;
+        if (t->n > 0 && unable == t->n)
+                return EXIT_SKIPPED;
         return caught == t->n - unable ? 0 : EXIT_FAIL;
 }
 
@@ -346,32 +365,30 @@ static size_t keep_good(const struct run *run, const struct test_case **cases, F
 }
 
 static size_t run_sound(const struct options *o, const struct suite *suite,
-                        const struct test_case **cases, size_t n, FILE *useless)
+                        const struct test_case **cases, size_t n, FILE *useless, struct run *run)
 {
         struct runner runner = {
                 .suite = suite, .cases = cases, .count = n, .jobs = (unsigned)o->jobs, .repeat = 1
         };
-        struct run run = { .strict = suite->strict, .role = suite->role };
 
-        if (!runner_run(&runner, &run))
+        *run = (struct run) { .strict = suite->strict, .role = suite->role };
+        if (!runner_run(&runner, run))
                 must_have(NULL);
-        n = keep_good(&run, cases, useless);
-        free(run.results);
-        return n;
+        return keep_good(run, cases, useless);
 }
 
 /* What the sound one can do is what a spoilt one would say, if it were to be trusted. How many of the
  * cases are left, at the start of the array; 0: error says what is wrong. */
 static size_t try_sound(const struct options *o, struct suite *suite,
-                        const struct test_case **cases, size_t n, FILE *useless, char *error,
-                        size_t size)
+                        const struct test_case **cases, size_t n, FILE *useless, struct run *run,
+                        char *error, size_t size)
 {
         bool host = o->selection.role == ROLE_HOST;
         struct probed probed = { .count = 0 };
 
         if (!host && (!suite->family->probe(suite, &probed, error, size) || probed.count > 0))
                 return 0;
-        n = run_sound(o, suite, cases, n, useless);
+        n = run_sound(o, suite, cases, n, useless, run);
         snprintf(error, size, "no case passes on the sound %s", host ? "host" : "target");
         return n;
 }
@@ -451,7 +468,7 @@ int power_run(const struct options *o, const struct test_case **cases, size_t n)
         sound.started = loop_wall_ns() / 1000000000;
         started = f->start(o, &none, &sound, error, sizeof(error));
         if (started)
-                t.count = try_sound(o, &sound, cases, n, useless, error, sizeof(error));
+                t.count = try_sound(o, &sound, cases, n, useless, &t.sound, error, sizeof(error));
         t.suite.peer = sound.peer; /* with all that was found out */
         if (t.count > 0)
                 code = try_all(&t);
@@ -459,6 +476,7 @@ int power_run(const struct options *o, const struct test_case **cases, size_t n)
                 fprintf(stderr, "nvmfspec conform: %s\n", error);
         if (started)
                 f->stop(started);
+        free(t.sound.results);
         print_useless(useless, &lines);
         return code == 0 && t.count < n ? EXIT_FAIL : code;
 }

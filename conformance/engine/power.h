@@ -11,7 +11,7 @@
 
 /* Prints "power: n of m" and the rules that survive; the exit code: 0 if none does. Cases that fail
  * on the sound target are named and left out of the array; rules whose cases can all not be run are named, and not
- * counted. */
+ * counted: 77 if there are no others. */
 int power_run(const struct options *o, const struct test_case **cases, size_t n);
 
 /* Whether the ids on the command line are of flaws: those are tried then, at the default grade, and every

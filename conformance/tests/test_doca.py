@@ -336,6 +336,11 @@ def test_power(version, role, tried):
     assert ("  not tried  doca/query/size " in out) == (version == "2.10")
 
 
+def test_power_of_nothing():
+    """Where nothing could be tried, nothing has passed."""
+    assert conform("--power", "--dialect", "2.10", "doca/query/size", code=77).strip().endswith("power: 0 of 0")
+
+
 def test_suite_over_tcp_alone(target):
     """A target elsewhere, on a machine without RDMA: the control channel is judged, and what needs data is skipped."""
     conform("-a", "127.0.0.1", "-s", str(target()), "doca/query", "doca/answer", "doca/frame", "doca/order")
