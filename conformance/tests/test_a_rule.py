@@ -25,23 +25,31 @@ def run(*args, code=0, **k):
 
 def copy(to):
     skip = shutil.ignore_patterns("build", "corpus", "captures", "__pycache__")
-    for name in ("pdu", "host", "target", "pcap", "conformance", "fuzz", "ci", "bench"):
+    for name in ("pdu", "host", "target", "pcap", "conformance", "fuzz", "ci", "bench", "tests"):
         shutil.copytree(ROOT / name, to / name, ignore=skip)
-    for name in ("CMakeLists.txt", "nvmfspec.c"):
-        shutil.copy(ROOT / name, to)
+    for path in (ROOT / "CMakeLists.txt", *ROOT.glob("*.[ch]")):
+        shutil.copy(path, to)
+
+
+ENV = {**os.environ, "CCACHE_BASEDIR": "/", "CCACHE_NOHASHDIR": "1"}
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The program with the rule. Its objects are the same wherever it is built: ccache may know them."""
+def configured(tmp_path_factory):
+    """A copy of the sources with the rule."""
     tree = tmp_path_factory.mktemp("a_rule")
     copy(tree)
     run("patch", "-p1", "-i", PATCH, cwd=tree)
-    env = {**os.environ, "CCACHE_BASEDIR": "/", "CCACHE_NOHASHDIR": "1"}
     run("cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
-        "-DCMAKE_C_FLAGS=-O0 -Werror", env=env)
-    run("cmake", "--build", tree / "build", "--target", "nvmfspec", *TESTS, env=env)
+        "-DCMAKE_C_FLAGS=-O0 -Werror", env=ENV)
     return tree / "build"
+
+
+@pytest.fixture(scope="module")
+def built(configured):
+    """The program with the rule. Its objects are the same wherever it is built: ccache may know them."""
+    run("cmake", "--build", configured, "--target", "nvmfspec", *TESTS, env=ENV)
+    return configured
 
 
 def figures(program):
@@ -52,6 +60,11 @@ def test_it_touches_four_files():
     touched = re.findall(r"^\+\+\+ b/(.*)$", PATCH.read_text(), re.M)
     assert len(touched) == len(set(touched)) <= 4
     assert "pdu/nvme/wire/rules.def" in touched and not any("tests" in f for f in touched)
+
+
+@pytest.mark.xdist_group("a-rule-built")
+def test_it_applies_and_the_sources_are_whole(configured):
+    assert (configured / "build.ninja").exists()
 
 
 @pytest.mark.slow
