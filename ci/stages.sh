@@ -5,8 +5,9 @@
 #
 # A failure has to happen again: a test that failed is run twice more, alone, when the lanes have
 # ended. Failed again: the run is red. Passed both times: FLIPPED, named at the end with what it
-# failed by at first; at most $second_looks of them in a run. There is none for builds, lint, reports of
-# sanitizers, and none at all with once=yes.
+# failed by at first; at most $second_looks of them in a run. Passed once and failed again: FLIPPED,
+# too, and the run is red. There is no second look for builds, lint, reports of sanitizers, and none at
+# all with once=yes.
 #
 # A stage that takes longer than its budget is ended: NO TIME, with the tests that were running, and exit
 # status 3 if nothing has failed. No verdict is never green.
@@ -207,17 +208,17 @@ to_look_at() {
 
 status_of() { [ ! -e "$ci_out/$1.status" ] || cut -d' ' -f1 "$ci_out/$1.status"; }
 
-# twice COMMAND: whether it passes two times.
+# twice COMMAND: whether it passes two times; else the number of the try that failed.
 twice() { # LOG STAGE COMMAND
         local try stage=$2
         for try in 1 2; do
-                sanitized timeout $((patience * 300)) bash -c "$3" </dev/null >"$1.$try.log" 2>&1 || return 1
+                sanitized timeout $((patience * 300)) bash -c "$3" </dev/null >"$1.$try.log" 2>&1 || return $try
                 [ -z "$(sanitizer_reports "$2")" ] || return 1
         done
 }
 
 second_look() {
-        local stage name why command n=0 list
+        local stage name why command n=0 list failed_in
         list=$(to_look_at)
         [ -n "$list" ] && [ -z "$once" ] || return 0
         if [ "$(echo "$list" | wc -l)" -gt $second_looks ]; then
@@ -227,13 +228,15 @@ second_look() {
         say "a second look at what failed, alone"
         mkdir -p "$ci_out/again"
         while IFS=$'\t' read -r stage name why command; do
-                n=$((n + 1))
-                if twice "$ci_out/again/$n" "$stage" "$command"; then
+                n=$((n + 1)) failed_in=0
+                twice "$ci_out/again/$n" "$stage" "$command" || failed_in=$?
+                if [ $failed_in = 0 ]; then
                         printf '%s\t%s\n' "$name" "$why" >>"$ci_out/$stage.flipped"
-                else
-                        tail -n 60 "$ci_out/again/$n".*.log
-                        printf '%s\n' "$name" >>"$ci_out/$stage.red"
+                        continue
                 fi
+                tail -n 60 "$ci_out/again/$n".*.log
+                printf '%s\n' "$name" >>"$ci_out/$stage.red"
+                [ $failed_in = 1 ] || printf '%s\t%s\n' "$name" "$why" >>"$ci_out/$stage.unsteady"
         done <<<"$list"
         for stage in "${stages[@]}"; do
                 [ ! -e "$ci_out/$stage.flipped" ] || [ -e "$ci_out/$stage.red" ] ||
@@ -288,7 +291,8 @@ account() {
         printf 'speed: 1/%d of a usual machine; kernel %s\n' "$speed" "$(uname -r)"
         cat "$ci_out/machine" 2>/dev/null || true
         grep -hm1 '^uml: ready' "$ci_out"/*.log 2>/dev/null | head -n 1 | sed 's/^uml: ready.*-\([0-9][0-9.]*\)-.*/guest: kernel \1/' || true
-        flipped
+        told_of flipped "FLIPPED: failed once, passed twice alone (at most $second_looks are let pass)"
+        told_of unsteady 'FLIPPED, and not let pass: failed, passed, failed again'
         [ ${#late[@]} = 0 ] || printf '\nci/%s: NO TIME: %s\n' "${0##*/}" "${late[*]}"
         [ ${#broken[@]} != 0 ] || return $((${#late[@]} ? 3 : 0))
         printf '\nci/%s: FAILED:\n' "${0##*/}"
@@ -299,10 +303,10 @@ account() {
         return 1
 }
 
-flipped() {
-        local files=("$ci_out"/*.flipped)
+told_of() { # KIND OF WHAT
+        local files=("$ci_out"/*."$1")
         cat "${files[@]}" 2>/dev/null | grep -q . || return 0
-        printf '\nFLIPPED: failed once, passed twice alone (at most %d are let pass):\n' $second_looks
+        printf '\n%s:\n' "$2"
         sed 's/^/    /; s/\t/: /' "${files[@]}"
 }
 

@@ -80,9 +80,11 @@ def test_the_second_look_has_the_build_of_the_first(gate):
     assert "passed, 1 FLIPPED" in run.stdout
 
 
-def test_what_fails_every_other_time_is_red(gate):
-    """It fails, passes, and fails again: once of three is no success."""
-    assert gate(PYTEST, EVERY_OTHER).returncode == 1
+def test_what_fails_every_other_time_flips_and_is_red(gate):
+    """It fails, passes, and fails again: once of three is no success, and it is said that it flips."""
+    run = gate(PYTEST, EVERY_OTHER)
+    assert run.returncode == 1 and "test_unsteady" in last(run, 2)
+    assert re.search(r"FLIPPED, and not let pass.*:\n    test_planted.py::test_unsteady: ", run.stdout)
 
 
 def test_there_is_no_second_look_with_once(gate):
