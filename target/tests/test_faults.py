@@ -3,6 +3,8 @@
 there alone, then everywhere after it. Nothing crashes, nothing hangs, and what reports success has
 succeeded. NVMFSPEC_FAULTS says how many places of each run (4; all: ci/nightly)."""
 import base64
+import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -21,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 FAULTS = pathlib.Path(NVMFSPEC).parent / "faults.so"
 PLACES = os.environ.get("NVMFSPEC_FAULTS", "4")
+AT_ONCE = 4 * os.cpu_count() if PLACES == "all" else 1  # runs mostly wait
 NQN = "nqn.2026-01.io.nvmfspec:target"
 SECONDS = 120  # longer than a busy machine takes for what does not hang
 CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL, -signal.SIGPIPE}
@@ -254,17 +257,21 @@ def test_no_fault_is_worse_than_a_failure(scenario, kind, tmp_path):
     places = sorted(set(listed.read_text().split())) if listed.exists() else []
     assert places, f"no place is known: is {FAULTS} built?"
     chosen = places if PLACES == "all" else random.Random(1).sample(places, min(len(places), int(PLACES)))
-    wrong = []
-    for place in chosen:
-        for after in (False, True):
-            run = Run(folder(f"{place}-{after}"), kind, place, after)
-            try:
-                scenario(run)
-                for name, (status, out) in run.said.items():
-                    if status == EXPECTED.get(name, 0) and name in whole.said and name not in OWN_CHECK:
-                        assert out == whole.said[name][1], f"{name}: other output: {out[-300:]}"
-            except (AssertionError, pytest.fail.Exception) as e:
-                wrong.append(f"{place}{' and after' if after else ''}: {e}")
+
+    def wrong_at(place, after):
+        run = Run(folder(f"{place}-{after}"), kind, place, after)
+        try:
+            scenario(run)
+            for name, (status, out) in run.said.items():
+                if status == EXPECTED.get(name, 0) and name in whole.said and name not in OWN_CHECK:
+                    assert out == whole.said[name][1], f"{name}: other output: {out[-300:]}"
+        except (AssertionError, pytest.fail.Exception) as e:
+            return f"{place}{' and after' if after else ''}: {e}"
+        finally:
             shutil.rmtree(run.folder)
+        return None
+
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        wrong = [why for why in pool.map(wrong_at, *zip(*itertools.product(chosen, (False, True)))) if why]
     print(f"{len(chosen)} of {len(places)} places")
     assert not wrong, "\n".join(wrong)
