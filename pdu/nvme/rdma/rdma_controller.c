@@ -358,9 +358,12 @@ static bool spoil(struct request *r)
 
 /* --- in: host to controller data -------------------------------------------------------------- */
 
+/* A queue pair without any posts none, whatever rule is to be broken. */
 static uint32_t reads_max(const struct rdma_controller *c)
 {
-        return rule_in(c->requests.violated, RDMA_READ_LIMIT) ? UINT32_MAX : c->cfg.reads;
+        bool more = c->cfg.reads > 0 && rule_in(c->requests.violated, RDMA_READ_LIMIT);
+
+        return more ? UINT32_MAX : c->cfg.reads;
 }
 
 static void chain_read(struct rdma_cmd *q)
