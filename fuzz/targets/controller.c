@@ -130,13 +130,35 @@ static bool comes_back(struct rig *rig, const void *request)
         return true;
 }
 
-static void events(struct rig *rig)
+static void take_events(struct rig *rig)
 {
         struct cqe cqe = { 0 };
 
-        controller_event(&rig->c, bytes_u8(&rig->in) % 8, bytes_u8(&rig->in), bytes_u8(&rig->in));
         while (comes_back(rig, controller_aer_pop(&rig->c, &cqe)))
                 must(cqe_status(&cqe) == 0);
+}
+
+static void events(struct rig *rig)
+{
+        controller_event(&rig->c, bytes_u8(&rig->in) % 8, bytes_u8(&rig->in), bytes_u8(&rig->in));
+        take_events(rig);
+}
+
+/* What its owner tells it of a shutdown, its own and that of the subsystem. */
+static void shutdowns(struct rig *rig)
+{
+        uint8_t how = bytes_u8(&rig->in);
+
+        if (how % 4 == 0)
+                controller_shutdown_begin(&rig->c);
+        else if (how % 4 == 1)
+                controller_shutdown_end(&rig->c, how & 4);
+        else if (how % 4 == 2)
+                controller_subsystem_shutdown(&rig->c, how & 4, how & 8);
+        else
+                controller_subsystem_state(&rig->c, how & 4, how & 8);
+        take_events(rig);
+        rig->c.wish = WISH_NONE;
 }
 
 static void property(struct rig *rig)
@@ -204,6 +226,10 @@ static void step(struct rig *rig)
                 (void)comes_back(rig, controller_aer_take(&rig->c, bytes_u8(&rig->in)));
                 break;
         default:
+                if (what >= 200) {
+                        shutdowns(rig);
+                        break;
+                }
                 controller_traffic(&rig->c, what / 10 & 1, rig->now);
                 controller_keep_alive(&rig->c, &cqe, rig->now);
                 break;
@@ -225,7 +251,7 @@ static enum rule_id broken(uint16_t n)
 
 static void start_rig(struct rig *rig)
 {
-        unsigned bits = bytes_u8(&rig->in);
+        unsigned bits = bytes_u8(&rig->in), aers;
         struct controller_config cfg = { .policy = &rig->policy };
 
         cfg.type = bits & CFG_DISCOVERY ? CONTROLLER_DISCOVERY : CONTROLLER_IO;
@@ -235,7 +261,10 @@ static void start_rig(struct rig *rig)
         cfg.kas = 1 + bytes_u8(&rig->in);
         cfg.kato_min = bytes_u8(&rig->in) * 100u;
         cfg.idle_timeout = bytes_u8(&rig->in) * 100u;
-        cfg.aerl = bytes_u8(&rig->in) % CONTROLLER_AERS;
+        aers = bytes_u8(&rig->in);
+        cfg.aerl = (uint8_t)(aers % CONTROLLER_AERS);
+        cfg.whole = aers & 0x40;
+        cfg.administrative = aers & 0x80;
         if (bits & CFG_WAIVED)
                 rig->policy.waived = *fuzz_all_rules();
         if (bits & CFG_VIOLATES)

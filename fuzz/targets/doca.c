@@ -205,9 +205,11 @@ static void spoil(struct scene *s, struct fuzz_input *b, uint8_t *p, size_t n, e
 static void blob(const uint8_t *p, size_t n)
 {
         struct doca_bytes b = { p, (uint32_t)n };
-        uint8_t end[DOCA_END_BLOB], again[DOCA_END_BLOB], memory[DOCA_MEMORY_BLOB];
+        uint8_t end[DOCA_END_BLOB], again[DOCA_END_BLOB], memory[DOCA_MEMORY_BLOB],
+            cm[DOCA_CM_DATA];
         struct doca_memory m, m_again;
         struct doca_end e, e_again;
+        uint64_t cookie;
 
         if (doca_end_read(b, &e)) {
                 doca_end_write(&e, end);
@@ -219,6 +221,10 @@ static void blob(const uint8_t *p, size_t n)
                 doca_memory_write(&m, memory);
                 must(doca_memory_read((struct doca_bytes) { memory, sizeof(memory) }, &m_again));
                 must(m.base == m_again.base && m.len == m_again.len && m.rkey == m_again.rkey);
+        }
+        if (doca_cm_read(p, n, &cookie)) {
+                doca_cm_write(cookie, cm);
+                must(memcmp(cm, p, sizeof(cm)) == 0);
         }
 }
 

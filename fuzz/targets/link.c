@@ -117,6 +117,12 @@ static void send(struct rig *rig, unsigned how)
         }
         if (how & STEP_CUT)
                 tx->sqe = &rig->sqe;
+        if (how & STEP_BAD_SUM) {
+                uint8_t at = bytes_u8(&rig->in);
+
+                tx->end = at & 1 ? TX_RESETS : TX_CLOSES;
+                tx->end_at = at < 4 ? TX_HALF : at < 8 ? TX_WHOLE : at;
+        }
         if (how & STEP_BY_HAND) {
                 tx->head_len = h.ch.hlen % PDU_HEADER_MAX + 1u;
                 link_send_raw(&rig->l, tx);
@@ -201,7 +207,9 @@ static void one_step(struct rig *rig)
         unsigned how = bytes_u8(&rig->in);
 
         if (how & STEP_END && how & STEP_BY_HAND) {
-                if (how & STEP_DATA)
+                if (how & STEP_BAD_SUM)
+                        link_finish(&rig->l, how & STEP_DATA ? TX_RESETS : TX_CLOSES);
+                else if (how & STEP_DATA)
                         link_close(&rig->l);
                 else if (how & STEP_CUT)
                         link_kill(&rig->l);

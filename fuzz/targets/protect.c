@@ -51,6 +51,24 @@ static void check_tuple(const struct pi_use *u, const struct block *b, const uin
         must(pi_needs_crc(u) || result == pi_check(u, &b->format, tuple, b->i, ~b->crc));
 }
 
+/* A guard in two parts is that of the whole. */
+static void check_guard(const struct pi_format *f, const uint8_t *p, size_t n)
+{
+        uint64_t whole = pi_crc(f, 0, p, n), half = pi_crc(f, 0, p, n / 2);
+
+        must(whole == low(whole, f->guard));
+        must(pi_crc(f, half, p + n / 2, n - n / 2) == whole);
+}
+
+/* Of a 16b guard without storage tag, all 8 bytes are one of three fields. */
+static void check_plain(const uint8_t *tuple)
+{
+        uint8_t again[PI_LEN];
+
+        pi_put(again, pi_get(tuple));
+        must(memcmp(tuple, again, sizeof(again)) == 0);
+}
+
 static void check_use(struct pi_use u, const struct block *b, const uint8_t *tuple)
 {
         must(pi_admit(&u, &b->format, b->slba) == NVME_SUCCESS || (u.ref && u.first != b->slba));
@@ -82,8 +100,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
                         block.format.guard);
         bytes_copy(&b, range + sizeof(struct copy_range), RANGE - sizeof(struct copy_range));
         bytes_copy(&b, tuple + PI_LEN, PI_LEN_WIDE - PI_LEN);
+        check_plain(tuple);
         if (!pi_is_format(&block.format))
                 return 0;
+        check_guard(&block.format, input, size);
         check_use(pi_use_of(&sqe, &block.format), &block, tuple);
         check_use(pi_use_of_range(&sqe, range, &block.format), &block, tuple);
         return 0;
