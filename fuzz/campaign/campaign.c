@@ -169,15 +169,26 @@ static bool is_alive(struct campaign *c, char *says)
         return stop_parked(c) && oracle_alive(&c->config->target, says);
 }
 
+/* What the oracle knows of it says more than that nobody answers. */
+static void explain_loss(const struct campaign *c, struct trouble *t)
+{
+        char says[ORACLE_LINE] = "";
+
+        if (oracle_complains(c->config, c->config->late, says) && *says)
+                memcpy(t->says, says, sizeof(says));
+}
+
 static void look(struct campaign *c)
 {
         struct trouble t = { 0 };
 
         c->refused = 0;
-        if (!is_alive(c, t.says))
+        if (!is_alive(c, t.says)) {
                 t.kind = TROUBLE_LOST;
-        else if (c->config->oracle && shell_run(c->config->oracle, t.says, SHELL_MS) != 0)
+                explain_loss(c, &t);
+        } else if (oracle_complains(c->config, 0, t.says)) {
                 t.kind = TROUBLE_ORACLE;
+        }
         c->probed = loop_now_ms();
         if (t.kind != TROUBLE_NONE && !is_old(c, &t))
                 suspect(c, t, c->next);

@@ -56,6 +56,9 @@ struct trouble {
         char says[ORACLE_LINE]; /* more about it */
 };
 
+/* Asks the oracle, if there is one, for `late` ms until it complains; says: its first line, may be empty. */
+bool oracle_complains(const struct campaign_config *config, uint64_t late, char says[ORACLE_LINE]);
+
 /* --- a target and who plays to it, one at a time ------------------------------------------------ */
 
 struct player {

@@ -120,7 +120,7 @@ static void recover(struct study *y, const struct trouble *t)
         if (!lost && !y->fresh && (t->kind != TROUBLE_ORACLE || !y->p->config->restart))
                 return;
         y->f->gone = !finding_revive(y->p->config, says);
-        if (lost && *says)
+        if (lost && *says && y->p->config->restart)
                 memcpy(y->f->trouble.says, says, sizeof(says));
 }
 

@@ -78,25 +78,31 @@ void player_play(struct player *p, const struct sequence *s)
         finish(p);
 }
 
-struct trouble player_ask(struct player *p, bool probe, uint64_t late)
+bool oracle_complains(const struct campaign_config *config, uint64_t late, char says[ORACLE_LINE])
 {
         const uint64_t until = loop_now_ms() + late;
-        struct trouble t = { 0 };
 
-        if (probe && !oracle_alive(&p->config->target, t.says)) {
-                t.kind = TROUBLE_LOST;
-                return t;
-        }
-        while (p->config->oracle) {
-                if (shell_run(p->config->oracle, t.says, SHELL_MS) != 0) {
-                        t.kind = TROUBLE_ORACLE;
-                        return t;
-                }
+        while (config->oracle) {
+                if (shell_run(config->oracle, says, SHELL_MS) != 0)
+                        return true;
                 if (loop_now_ms() >= until)
                         break;
                 loop_sleep_us(NAP_US);
         }
-        return player_judge(p, &p->session->answer);
+        return false;
+}
+
+struct trouble player_ask(struct player *p, bool probe, uint64_t late)
+{
+        struct trouble t = { 0 };
+
+        if (probe && !oracle_alive(&p->config->target, t.says))
+                t.kind = TROUBLE_LOST;
+        else if (oracle_complains(p->config, late, t.says))
+                t.kind = TROUBLE_ORACLE;
+        else
+                t = player_judge(p, &p->session->answer);
+        return t;
 }
 
 struct trouble player_try(struct player *p, const struct sequence *s, bool probe)

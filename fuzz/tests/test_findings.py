@@ -27,9 +27,9 @@ SUSPECT = "sequence host\nicreq\nconnect\nabort\nidentify\n"
 
 
 @contextlib.contextmanager
-def relay(bad):
+def relay(bad, dead=None):
     """Its port. bad(bytes): all that a host has sent, when it has sent its end; True: stays open, a number: so
-    many seconds."""
+    many seconds. dead: an event, after which nobody is answered."""
     held = []
 
     def pump(source, sink, judge):
@@ -48,6 +48,9 @@ def relay(bad):
 
     with target() as (_, port):
         def serve(host):
+            if dead and dead.is_set():
+                held.append(host)
+                return
             controller = socket.create_connection(("127.0.0.1", port))
             threading.Thread(target=pump, args=(controller, host, False), daemon=True).start()
             pump(host, controller, True)
@@ -164,6 +167,23 @@ def test_an_oracle_that_is_late(tmp_path, restart):
         found, (kept,) = find(port, tmp_path, texts, "--late", 1500, "--oracle", oracle, *again)
     assert found["finding"] == "oracle" and found["reproduced"], found
     assert "abort" in kept and "identify" not in kept, kept
+
+
+@pytest.mark.parametrize("line", ["echo task blocked", ":"])
+def test_what_the_oracle_knows_of_a_loss(tmp_path, line):
+    """Nobody answers any more; the oracle complains after that, as a kernel of a task that hangs, and may have no words."""
+    trace, dead = tmp_path / "trace", threading.Event()
+
+    def bad(said):
+        if ABORT.search(said):
+            dead.set()
+            threading.Timer(1.5, trace.touch).start()
+
+    with relay(bad, dead) as port:
+        found, _ = find(port, tmp_path, [SUSPECT], "--timeout", 500, "--late", 3000, "--oracle",
+                        f"test ! -e {trace} || {{ rm {trace}; {line}; false; }}")
+    assert found["finding"] == "lost", found
+    assert found["says"] == ("task blocked" if "blocked" in line else "queue 0: no ICResp within 500 ms"), found
 
 
 def test_a_complaint_of_an_earlier_session_is_not_a_trials(tmp_path):

@@ -932,8 +932,8 @@ static void test_trace_of_commands(void **state)
 {
         static const char *const write[] = {
                 "\"transport\":\"rdma\"",
-                "\"hostnqn\":\"" RPEER_HOSTNQN "\"",
-                "\"subnqn\":\"" NQN "\"",
+                ("\"hostnqn\":\"" RPEER_HOSTNQN "\""),
+                ("\"subnqn\":\"" NQN "\""),
                 "\"qid\":1,",
                 "\"opcode\":\"Write\"",
                 "\"nsid\":1,\"slba\":1000,\"nlb\":256,\"bytes\":131072,\"data\":\"h2c\"",
