@@ -2,6 +2,7 @@
 #include "verbs_rdma.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,15 @@ const struct verbs verbs_rdma_ops = {
         .poll = vrdma_poll,
         .arm = vrdma_arm,
 };
+
+/* Before any thread has an arena of its own. librdmacm keeps its lists of devices in the order of their addresses, which
+ * older ones (44 among them) compare by an int: of two that are 2 GiB apart the order is wrong. The lists of before and
+ * after, gone through side by side, then lose devices that are there, and librdmacm waits for its own lock forever. A
+ * device that came back is such a one, where another thread finds it than the one that found the first. */
+__attribute__((constructor)) static void one_arena(void)
+{
+        mallopt(M_ARENA_MAX, 1);
+}
 
 static const char *why(int problem)
 {
