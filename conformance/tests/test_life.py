@@ -205,7 +205,7 @@ def test_what_another_run_writes_is_no_failure(tmp_path):
     """Both have the same slot, and know the target by different addresses. They may miss each other."""
     met = []
     with Between(tmp_path) as peer:
-        for _ in range(5):
+        for _ in range(20):
             results = sum(both(["-a", "127.0.0.1", "-s", peer.port, "--allow-write", "1:0+512"],
                                [*peer.where[:-1], "1:0+512"]), [])
             assert not [r for r in results if r["verdict"] == "fail"]

@@ -19,6 +19,7 @@
 #include "pdu/io/net.h"
 #include "pdu/io/option_table.h"
 #include "pdu/io/page_server.h"
+#include "pdu/io/verbs/verbs_rdma.h"
 
 enum {
         EXIT_USAGE = 2,
@@ -344,9 +345,11 @@ static int run(struct target_args *a, const sigset_t *signals)
 {
         struct running r = { .args = a };
         char error[512] = "";
-        bool ok = start(&r, error, sizeof(error));
+        bool ok;
         int code;
 
+        verbs_rdma_prepare();
+        ok = start(&r, error, sizeof(error));
         if (ok) {
                 announce(&r);
                 free_args(a);

@@ -8,6 +8,10 @@
 
 #ifndef NVMF_WITH_RDMA
 
+void verbs_rdma_prepare(void)
+{
+}
+
 struct verbs_provider *verbs_rdma(char *error, size_t size)
 {
         snprintf(error, size, "built without RDMA");
@@ -56,15 +60,6 @@ const struct verbs verbs_rdma_ops = {
         .arm = vrdma_arm,
 };
 
-/* Before any thread has an arena of its own. librdmacm keeps its lists of devices in the order of their addresses, which
- * older ones (44 among them) compare by an int: of two that are 2 GiB apart the order is wrong. The lists of before and
- * after, gone through side by side, then lose devices that are there, and librdmacm waits for its own lock forever. A
- * device that came back is such a one, where another thread finds it than the one that found the first. */
-__attribute__((constructor)) static void one_arena(void)
-{
-        mallopt(M_ARENA_MAX, 1);
-}
-
 static const char *why(int problem)
 {
         if (problem == ENODEV)
@@ -72,6 +67,18 @@ static const char *why(int problem)
         if (problem == ENOENT)
                 return "no RDMA connection manager (kernel module rdma_ucm)";
         return strerror(problem);
+}
+
+/* librdmacm keeps its lists of devices in the order of their addresses, which older ones (44 among them) compare by an
+ * int: of two that are 2 GiB apart the order is wrong. The lists of before and after, gone through side by side, then
+ * lose devices that are there, and librdmacm waits for its own lock forever. Such a one is a device that came back, where
+ * the thread that finds it has another arena than the one that found the first. */
+void verbs_rdma_prepare(void)
+{
+        mallopt(M_ARENA_MAX, 1);
+        mallopt(
+            M_TOP_PAD,
+            0); /* as in a thread's arena: what calloc() gives is fresh, and takes no memory until used */
 }
 
 struct verbs_provider *verbs_rdma(char *error, size_t size)

@@ -35,4 +35,8 @@ struct verbs_provider;
  * change: asking again is allowed. */
 struct verbs_provider *verbs_rdma(char *error, size_t size);
 
+/* Called before there are other threads, by a program in which several will use the provider, and devices may go away and
+ * come back: sets malloc() so that older librdmacm survives it (all threads share one arena). */
+void verbs_rdma_prepare(void);
+
 #endif
