@@ -331,6 +331,15 @@ static uint16_t any_length(struct sequence *s, const struct seq_step *step, uint
         return (uint16_t)(len % (SEQ_DATA_MAX + 1));
 }
 
+/* Of lengths, counts and flags in what commands carry those that code forgets, as often as any other. */
+static uint8_t any_byte(uint64_t *seed)
+{
+        static const uint8_t known[] = { 0, 1, 2, 0x7f, 0x80, 0xff };
+
+        return fuzz_any(seed, 2) ? known[fuzz_any(seed, sizeof(known))]
+                                 : (uint8_t)fuzz_any(seed, 256);
+}
+
 static void change_data_of(struct sequence *s, struct seq_step *step, uint64_t *seed)
 {
         const unsigned keys = seq_transport(s)->keys;
@@ -345,7 +354,7 @@ static void change_data_of(struct sequence *s, struct seq_step *step, uint64_t *
                 return;
         }
         for (size_t i = 0; i < sizeof(bytes); i++)
-                bytes[i] = (uint8_t)fuzz_any(seed, 256);
+                bytes[i] = any_byte(seed);
         step->poke_at = (uint16_t)(seq_boundary(seed, 10) % SEQ_DATA_MAX);
         step->poke = (struct seq_bytes) { 0 };
         (void)seq_pool(s, bytes, 1 + fuzz_any(seed, sizeof(bytes)), &step->poke);

@@ -72,13 +72,12 @@ static const char *why(int problem)
 /* librdmacm keeps its lists of devices in the order of their addresses, which older ones (44 among them) compare by an
  * int: of two that are 2 GiB apart the order is wrong. The lists of before and after, gone through side by side, then
  * lose devices that are there, and librdmacm waits for its own lock forever. Such a one is a device that came back, where
- * the thread that finds it has another arena than the one that found the first. */
+ * the thread that finds it has another arena than the one that found the first.
+ * No padding, as in a thread's arena: what calloc() gives is fresh, and takes no memory until it is used. */
 void verbs_rdma_prepare(void)
 {
         mallopt(M_ARENA_MAX, 1);
-        mallopt(
-            M_TOP_PAD,
-            0); /* as in a thread's arena: what calloc() gives is fresh, and takes no memory until used */
+        mallopt(M_TOP_PAD, 0);
 }
 
 struct verbs_provider *verbs_rdma(char *error, size_t size)
