@@ -111,7 +111,8 @@ static void keep_log(struct finding *f, const struct remote_log *log)
 }
 
 /* A target that is lost, or does not please the oracle, is started again before the next trial, and so
- * is any other where what a trial leaves behind could be taken for the harm of the next one. */
+ * is any other where what a trial leaves behind could be taken for the harm of the next one. What the oracle complains
+ * of need not have harmed it: without --restart it goes on. */
 static void recover(struct study *y, const struct trouble *t)
 {
         bool lost = t->kind == TROUBLE_LOST;
