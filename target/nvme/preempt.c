@@ -59,10 +59,18 @@ void conn_preempted(struct target_conn *c, struct request *r)
                 conn_end_preempts(c);
 }
 
+/* A Reservation Acquire that executes has done what it does, and waits for commands of others: two would wait for each
+ * other. */
+static bool waits_itself(const struct request *r)
+{
+        return r->state == REQUEST_EXECUTING && r->sqe.opc == NVME_RESERVATION_ACQUIRE;
+}
+
 static bool is_meant(const struct target_conn *c, const struct request *r)
 {
         return r->state != REQUEST_FREE && r->state <= REQUEST_EXECUTING && !r->preempted &&
-               r->sqe.opc != NVME_FABRICS && le32_get(r->sqe.nsid) == c->parts->nsid;
+               r->sqe.opc != NVME_FABRICS && le32_get(r->sqe.nsid) == c->parts->nsid &&
+               !waits_itself(r);
 }
 
 /* Those that execute end by themselves. */
@@ -93,7 +101,7 @@ static void on_asked(struct loop_message *m)
         c->preempted++; /* nothing is over while they are being looked for */
         if (c->queue.ctrl)
                 requests_each(c->kind->requests(c), abort_one);
-        if (--c->preempted == 0)
+        if (--c->preempted == 0 || c->over) /* nothing ends on a connection that is over */
                 conn_end_preempts(c);
         atomic_fetch_sub(&c->asked, 1);
         c->kind->base.go_on(&c->base);

@@ -114,6 +114,9 @@ struct peer_options {
         uint8_t hpda;
 };
 
+/* The first byte of their Host Identifier, and so which host they are of. */
+static uint8_t peer_host = 1;
+
 /* Where they connect; NULL: to the target's first port. */
 static const char *peer_port;
 
@@ -174,7 +177,7 @@ static void peer_close(struct peer *p)
 static uint16_t peer_connect_queue(struct peer *p, const char *nqn, uint16_t qid, uint16_t cntlid,
                                    uint16_t entries)
 {
-        struct connect_data data = { .hostid = { 1, 2, 3 }, .cntlid = le16(cntlid) };
+        struct connect_data data = { .hostid = { peer_host, 2, 3 }, .cntlid = le16(cntlid) };
         struct peer_cmd c = {
                 .cmd = { .data = (uint8_t *)&data, .len = sizeof(data), .xfer = XFER_H2C }
         };
