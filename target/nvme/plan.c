@@ -458,16 +458,25 @@ bool plan_make(struct plan *p, struct inventory *inv, const struct config *confi
         return false;
 }
 
+/* Since it was looked at a host may have deleted the one that is to go, or made one where another is to be. */
+static void take_out(struct plan_ns *step)
+{
+        struct ns *ns = step->add ? subsystem_ns(step->subsystem, step->nsid) : step->remove;
+
+        step->remove = NULL;
+        if (!ns)
+                return;
+        ns_hurry(ns);
+        if (subsystem_remove_ns(step->subsystem, ns))
+                step->remove = ns;
+}
+
 static void apply_namespaces(struct plan *p)
 {
         for (unsigned i = 0; i < p->n_ns; i++) {
                 struct plan_ns *step = &p->ns[i];
 
-                if (step->remove) {
-                        ns_hurry(step->remove);
-                        if (!subsystem_remove_ns(step->subsystem, step->remove))
-                                step->remove = NULL;
-                }
+                take_out(step);
                 if (step->add)
                         subsystem_add_ns(step->subsystem, step->add);
                 if (step->mask)

@@ -299,6 +299,38 @@ static void test_plan(void **state)
         inventory_fini(&inv);
 }
 
+/* Between plan and change a host makes the namespace that is to be added, and deletes the one that is to go. */
+static void test_a_host_that_is_quicker(void **state)
+{
+        struct inventory inv;
+        struct config c = on_port("4420");
+        struct plan p;
+        char error[512] = "";
+        struct subsystem *s;
+        struct ns *old;
+
+        (void)state;
+        inventory_init(&inv);
+        add(&c, NQN_A, "mem:1M", NULL);
+        change(&inv, &c);
+        s = inventory_subsystem(&inv, NQN_A);
+        old = subsystem_ns(s, 1);
+        c = on_port("4420");
+        add(&c, NQN_A, "null:4M", "mem:2M");
+        assert_true(plan_make(&p, &inv, &c, error, sizeof(error)));
+        assert_true(subsystem_remove_ns(s, old));
+        subsystem_add_ns(s, ns_open(&nvme_ns_family, "mem:8M", NQN_A, 2, error, sizeof(error)));
+        assert_true(plan_apply(&p, &inv, error, sizeof(error)));
+        assert_string_equal(subsystem_ns(s, 1)->path, "null:4M");
+        assert_string_equal(subsystem_ns(s, 2)->path, "mem:2M");
+        assert_ptr_equal(subsystem_ns(s, 1)->next, subsystem_ns(s, 2));
+        assert_null(subsystem_ns(s, 2)->next);
+        plan_free(&p);
+        ns_put(old);
+        config_free(&c);
+        inventory_fini(&inv);
+}
+
 static void test_plan_that_fails_changes_nothing(void **state)
 {
         struct inventory inv;
@@ -425,6 +457,7 @@ int main(void)
                 cmocka_unit_test(test_missing_file),
                 cmocka_unit_test(test_values),
                 cmocka_unit_test(test_plan),
+                cmocka_unit_test(test_a_host_that_is_quicker),
                 cmocka_unit_test(test_plan_that_fails_changes_nothing),
                 cmocka_unit_test(test_a_plan_without_memory_changes_nothing),
                 cmocka_unit_test(test_masking),
