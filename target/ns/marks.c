@@ -54,13 +54,6 @@ static uint64_t mask(const struct marks_page *p, unsigned w, uint64_t from, uint
         return bits;
 }
 
-static void page_drop(struct marks *m, unsigned i)
-{
-        free(m->page[i].bits);
-        m->count--;
-        memmove(m->page + i, m->page + i + 1, (m->count - i) * sizeof(*m->page));
-}
-
 static bool page_is_empty(const struct marks_page *p)
 {
         for (unsigned w = 0; w < WORDS; w++)
@@ -69,18 +62,44 @@ static bool page_is_empty(const struct marks_page *p)
         return true;
 }
 
+/* Of pages first to end - 1. */
+static void drop_empty(struct marks *m, unsigned first, unsigned end)
+{
+        unsigned kept = first;
+
+        if (first == end)
+                return;
+        for (unsigned i = first; i < end; i++)
+                if (page_is_empty(&m->page[i]))
+                        free(m->page[i].bits);
+                else
+                        m->page[kept++] = m->page[i];
+        memmove(m->page + kept, m->page + end, (m->count - end) * sizeof(*m->page));
+        m->count -= end - kept;
+}
+
+static void set(struct marks_page *p, uint64_t from, uint64_t to, bool in)
+{
+        uint64_t base = p->number * MARKS_A_PAGE;
+
+        if (from <= base && to >= base + MARKS_A_PAGE) {
+                memset(p->bits, in ? 0xff : 0, WORDS * sizeof(*p->bits));
+                return;
+        }
+        for (unsigned w = 0; w < WORDS; w++)
+                if (in)
+                        p->bits[w] |= mask(p, w, from, to);
+                else
+                        p->bits[w] &= ~mask(p, w, from, to);
+}
+
 void marks_remove(struct marks *m, uint64_t from, uint64_t to)
 {
-        unsigned i = find(m, page_of(from));
+        unsigned first = find(m, page_of(from)), end = first;
 
-        while (i < m->count && m->page[i].number <= page_of(to - 1)) {
-                for (unsigned w = 0; w < WORDS; w++)
-                        m->page[i].bits[w] &= ~mask(&m->page[i], w, from, to);
-                if (page_is_empty(&m->page[i]))
-                        page_drop(m, i);
-                else
-                        i++;
-        }
+        for (; end < m->count && m->page[end].number <= page_of(to - 1); end++)
+                set(&m->page[end], from, to, false);
+        drop_empty(m, first, end);
 }
 
 static bool page_make(struct marks *m, unsigned at, uint64_t number)
@@ -89,8 +108,6 @@ static bool page_make(struct marks *m, unsigned at, uint64_t number)
         struct marks_page *page = m->page;
         uint64_t *bits;
 
-        if (m->count == MARKS_PAGES_MAX)
-                return false;
         if (m->count == m->cap) {
                 page = realloc(m->page, cap * sizeof(*page));
                 if (!page)
@@ -110,18 +127,18 @@ static bool page_make(struct marks *m, unsigned at, uint64_t number)
 /* All pages first, so that it is done as a whole or not at all. */
 bool marks_add(struct marks *m, uint64_t from, uint64_t to)
 {
-        unsigned first = find(m, page_of(from)), i = first;
+        uint64_t last = page_of(to - 1), all = last - page_of(from) + 1;
+        unsigned first = find(m, page_of(from)), there = find(m, last + 1) - first, i = first;
 
-        for (uint64_t n = page_of(from); n <= page_of(to - 1); n++, i++)
+        if (all - there > MARKS_PAGES_MAX - m->count)
+                return false;
+        for (uint64_t n = page_of(from); n <= last; n++, i++)
                 if ((i == m->count || m->page[i].number != n) && !page_make(m, i, n)) {
-                        while (i-- > first)
-                                if (page_is_empty(&m->page[i]))
-                                        page_drop(m, i);
+                        drop_empty(m, first, i);
                         return false;
                 }
         while (i-- > first)
-                for (unsigned w = 0; w < WORDS; w++)
-                        m->page[i].bits[w] |= mask(&m->page[i], w, from, to);
+                set(&m->page[i], from, to, true);
         return true;
 }
 
@@ -170,4 +187,23 @@ uint64_t marks_next(const struct marks *m, uint64_t from, uint64_t to, bool in)
                 from += WORD - from % WORD;
         }
         return from < to ? from : to;
+}
+
+/* Of each group the first bit stands for all of it. */
+static uint64_t whole_groups(uint64_t bits, unsigned shift)
+{
+        for (unsigned k = 0; k < shift; k++)
+                bits &= bits >> (1U << k);
+        return bits & UINT64_MAX / ((UINT64_C(1) << (1U << shift)) - 1);
+}
+
+uint64_t marks_groups(const struct marks *m, unsigned shift, uint64_t to)
+{
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < m->count; i++)
+                for (unsigned w = 0; w < WORDS; w++)
+                        n += (unsigned)__builtin_popcountll(
+                            whole_groups(m->page[i].bits[w] & mask(&m->page[i], w, 0, to), shift));
+        return n;
 }

@@ -233,13 +233,23 @@ static void make_hollow(struct ns *ns, uint64_t lba, uint64_t count)
 }
 
 /* The first block from lba on that has a unit that is marked, or (in: false) one that is not; `end` if
- * there is none. */
+ * there is none. Of namespaces on one file a block may have both: the file's units are those of all. */
 static uint64_t next_block(const struct ns *ns, const struct marks *m, uint64_t lba, uint64_t end,
                            bool in)
 {
         uint64_t at = marks_next(m, unit(ns, lba), unit(ns, end), in) >> (ns->lbads - UNIT_SHIFT);
 
         return at < lba ? lba : at;
+}
+
+/* The first block from lba on that has no unit that is marked, or (in: false) none that is not; lba has one. */
+static uint64_t next_without(const struct ns *ns, const struct marks *m, uint64_t lba, uint64_t end,
+                             bool in)
+{
+        do
+                lba = next_block(ns, m, lba + 1, end, !in);
+        while (lba < end && next_block(ns, m, lba, end, in) == lba);
+        return lba;
 }
 
 uint64_t ns_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t end, uint64_t *count)
@@ -250,20 +260,19 @@ uint64_t ns_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t en
 
         pthread_mutex_lock(&ns->lock->marks_lock);
         first = next_block(ns, m, lba, end, in);
-        *count = next_block(ns, m, first, end, !in) - first;
+        *count = first < end ? next_without(ns, m, first, end, in) - first : 0;
         pthread_mutex_unlock(&ns->lock->marks_lock);
         return first;
 }
 
 uint64_t ns_used(struct ns *ns)
 {
-        uint64_t blocks = atomic_load(&ns->blocks), used = 0, count;
+        uint64_t blocks = atomic_load(&ns->blocks), hollow;
 
-        for (uint64_t at = 0; at < blocks; at += count) {
-                at = ns_extent(ns, NS_ALLOCATED, at, blocks, &count);
-                used += count;
-        }
-        return used;
+        pthread_mutex_lock(&ns->lock->marks_lock);
+        hollow = marks_groups(&ns->lock->hollow.marks, ns->lbads - UNIT_SHIFT, unit(ns, blocks));
+        pthread_mutex_unlock(&ns->lock->marks_lock);
+        return blocks - hollow;
 }
 
 /* --- one atomic step -------------------------------------------------------------------------- */

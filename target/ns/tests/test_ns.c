@@ -396,6 +396,36 @@ static void test_namespaces_on_one_file_share_it(void **state)
         ns_put(b);
 }
 
+/* Where blocks of two sizes are on one file, a large one may be deallocated, or unreadable, in part. */
+static void test_large_blocks_of_which_a_part_is_marked(void **state)
+{
+        char spec[96];
+        struct ns *a = open_ns(file_spec), *b;
+        uint64_t n;
+
+        (void)state;
+        snprintf(spec, sizeof(spec), "file:%s,bs=4096", path);
+        b = open_ns(spec);
+        assert_int_equal(ns_deallocate(a, 9, 1), NS_DONE);
+        assert_int_equal(ns_deallocate(a, 20, 2), NS_DONE);
+        assert_int_equal(ns_used(a), a->blocks - 3);
+        assert_int_equal(ns_used(b), b->blocks);
+        assert_int_equal(ns_extent(b, NS_ALLOCATED, 0, 8, &n), 0);
+        assert_int_equal(n, 8);
+        assert_int_equal(ns_deallocate(a, 16, 16), NS_DONE);
+        assert_int_equal(ns_used(b), b->blocks - 2);
+        assert_int_equal(ns_extent(b, NS_ALLOCATED, 1, 8, &n), 1);
+        assert_int_equal(n, 1);
+        assert_int_equal(ns_extent(b, NS_ALLOCATED, 2, 8, &n), 4);
+        assert_int_equal(n, 4);
+        assert_int_equal(ns_write_uncorrectable(a, 47, 2), NS_DONE);
+        assert_int_equal(ns_extent(b, NS_UNREADABLE, 0, 8, &n), 5);
+        assert_int_equal(n, 2);
+        assert_int_equal(ns_zero(a, 47, 2, false), NS_DONE);
+        ns_put(a);
+        ns_put(b);
+}
+
 /* 0: it could be opened, and was closed. */
 static int open_in_another_process(const char *spec)
 {
@@ -730,6 +760,15 @@ static void test_blocks_are_told(void **state)
 
 /* --- marks against a map ---------------------------------------------------------------------- */
 
+static uint64_t groups_of_eight(const bool *map, uint64_t to)
+{
+        uint64_t n = 0;
+
+        for (uint64_t i = 0; i + 8 <= to; i += 8)
+                n += !memchr(map + i, 0, 8);
+        return n;
+}
+
 static void test_marks_are_a_set(void **state)
 {
         enum { PLACES = 4 * MARKS_A_PAGE };
@@ -757,6 +796,7 @@ static void test_marks_are_a_set(void **state)
                 else
                         marks_remove(&m, from, to);
                 memset(map + from, add, to - from);
+                assert_int_equal(marks_groups(&m, 3, to & ~7U), groups_of_eight(map, to & ~7U));
         }
         marks_remove(&m, 0, UINT64_MAX);
         assert_int_equal(m.count, 0);
@@ -774,6 +814,9 @@ static void test_marks_are_bounded(void **state)
         assert_false(marks_touch(&m, end - MARKS_A_PAGE, UINT64_MAX));
         assert_true(marks_add(&m, end - 1, end));
         assert_false(marks_add(&m, end, end + 1));
+        assert_true(marks_add(&m, 0, end));
+        assert_int_equal(marks_groups(&m, 0, end - 5), end - 5);
+        assert_false(marks_add(&m, 5, UINT64_MAX)); /* at once, not page by page */
         marks_fini(&m);
 }
 
@@ -943,6 +986,7 @@ int main(void)
                 cmocka_unit_test(test_a_file_that_grew_is_noticed),
                 cmocka_unit_test(test_a_missing_file_is_made),
                 cmocka_unit_test(test_namespaces_on_one_file_share_it),
+                cmocka_unit_test(test_large_blocks_of_which_a_part_is_marked),
                 cmocka_unit_test(test_a_file_belongs_to_one_process),
                 cmocka_unit_test(test_a_device_in_use_is_refused),
                 cmocka_unit_test(test_flush),
