@@ -14,7 +14,9 @@ enum {
         DSM_DEALLOCATE = 1 << 2, /* cdw11 */
         SCT_PATH = 3,            /* ANA: by another path it may succeed */
         ALL_CLEARED = 1,         /* dw0 of Write Zeroes: LBACZ */
-        SLICE = 1 << 20, /* bytes that a command without data may keep a reactor busy with */
+        /* bytes that a command without data may keep a reactor busy with, and one that deallocates */
+        SLICE = 1 << 20,
+        RANGE_SLICE = 1 << 30,
 };
 
 /* r->user of a fused command whose other half has failed. */
@@ -443,9 +445,9 @@ static void fill_first(struct ns *ns, uint64_t lba)
         ns_write(ns, lba, 1, odd);
 }
 
-static uint16_t run_dsm(struct nvm_queue *q, struct ns *ns, struct request *r)
+static uint16_t check_dsm(struct nvm_queue *q, struct ns *ns, struct request *r)
 {
-        struct dsm_range *range = (struct dsm_range *)r->data;
+        const struct dsm_range *range = (const struct dsm_range *)r->data;
         size_t n = r->len / sizeof(*range);
         uint16_t status = check_ranges(q, range, n);
 
@@ -454,23 +456,24 @@ static uint16_t run_dsm(struct nvm_queue *q, struct ns *ns, struct request *r)
         for (size_t i = 0; i < n; i++)
                 if (!ns_has(ns, le64_get(range[i].slba), le32_get(range[i].blocks)))
                         return NVME_LBA_RANGE;
-        if (!(le32_get(r->sqe.cdw11) & DSM_DEALLOCATE))
-                return NVME_SUCCESS;
-        if (n > 1 && nvm_has_flaw(q, FLAW_DSM_RANGES))
-                range[1].slba = le64(le64_get(range->slba) + le32_get(range->blocks));
-        for (size_t i = 0; i < n && !status; i++) {
-                status = ns_status(
-                    ns_deallocate(ns, le64_get(range[i].slba), le32_get(range[i].blocks)));
-                if (nvm_has_flaw(q, FLAW_DEALLOCATED_ODD))
-                        fill_first(ns, le64_get(range[i].slba));
-        }
+        return NVME_SUCCESS;
+}
+
+static uint16_t slice_dsm(struct nvm_queue *q, struct ns *ns, struct request *r, uint64_t lba,
+                          uint32_t count)
+{
+        uint16_t status = ns_status(ns_deallocate(ns, lba, count));
+
+        (void)r;
+        if (nvm_has_flaw(q, FLAW_DEALLOCATED_ODD))
+                fill_first(ns, lba);
         return status;
 }
 
 static const struct command {
         uint16_t (*admit)(const struct nvm_queue *q, const struct ns *ns, struct request *r);
         uint16_t (*run)(struct nvm_queue *q, struct ns *ns, struct request *r);
-        /* Instead of run: can be done piece by piece, other commands between them. */
+        /* After run, which may be NULL: can be done piece by piece, other commands between them. */
         uint16_t (*slice)(struct nvm_queue *q, struct ns *ns, struct request *r, uint64_t lba,
                           uint32_t count);
         bool fua; /* has Force Unit Access */
@@ -482,7 +485,7 @@ static const struct command {
         [NVME_COMPARE] = { admit_data, run_compare, .fua = true },
         [NVME_WRITE_ZEROES] = { admit_blocks, .slice = slice_write_zeroes, .fua = true,
                                 .writes = true },
-        [NVME_DSM] = { admit_ranges, run_dsm, .fua = false },
+        [NVME_DSM] = { admit_ranges, check_dsm, .slice = slice_dsm, .fua = false },
         [NVME_VERIFY] = { admit_blocks, .slice = slice_verify, .fua = true },
         [NVME_COPY] = { nvm_copy_admit, nvm_copy_run, .fua = true, .writes = true },
 };
@@ -564,6 +567,9 @@ struct wait {
         struct request *r;
         uint64_t lba; /* of the next slice */
         uint64_t left_blocks;
+        struct dsm_range
+            *ranges; /* that come after those, from malloc(); NULL: there are none, ever */
+        size_t range, ranges_count;
         _Atomic unsigned left; /* namespaces that it waits for, and the one who begins it */
         _Atomic uint16_t status;
         unsigned count;
@@ -598,6 +604,7 @@ static void end_wait(struct wait *w)
 
         for (unsigned i = 0; i < w->count; i++)
                 ns_put(w->of[i].ns);
+        free(w->ranges);
         free(w);
         r->user = NULL;
         finish(q, r, status);
@@ -663,22 +670,32 @@ static void succeed(struct nvm_queue *q, struct request *r, struct ns *ns, bool 
 
 /* --- commands in slices ----------------------------------------------------------------------- */
 
+/* False: nothing is left to be done. */
+static bool has_slice(struct wait *w)
+{
+        for (; w->left_blocks == 0 && w->range < w->ranges_count; w->range++) {
+                w->lba = le64_get(w->ranges[w->range].slba);
+                w->left_blocks = le32_get(w->ranges[w->range].blocks);
+        }
+        return w->left_blocks > 0;
+}
+
 static void run_slice(struct wait *w)
 {
         struct ns *ns = w->of[0].ns;
-        uint32_t most = SLICE >> ns->lbads,
-                 count = w->left_blocks < most ? (uint32_t)w->left_blocks : most;
+        uint32_t most = w->ranges ? RANGE_SLICE : SLICE, count;
         uint16_t status = check_protected(w->q, ns, w->r);
 
-        if (!status)
+        for (most >>= ns->lbads; !status && most > 0 && has_slice(w); most -= count) {
+                count = w->left_blocks < most ? (uint32_t)w->left_blocks : most;
                 status = command_of(w->r)->slice(w->q, ns, w->r, w->lba, count);
-
-        w->lba += count;
-        w->left_blocks -= count;
+                w->lba += count;
+                w->left_blocks -= count;
+        }
         if (status) {
                 atomic_store(&w->status, status);
                 end_wait(w);
-        } else if (w->left_blocks > 0) {
+        } else if (has_slice(w)) {
                 w->q->ops->post(w->q, w->r);
         } else {
                 wait_for(w, &w->of[0], is_durable(w->q, w->r));
@@ -686,17 +703,37 @@ static void run_slice(struct wait *w)
         }
 }
 
+/* What came in the capsule does not stay where it is. */
+static bool take_ranges(struct wait *w)
+{
+        const struct request *r = w->r;
+
+        w->ranges = malloc(r->len);
+        if (!w->ranges)
+                return false;
+        memcpy(w->ranges, r->data, r->len);
+        if (le32_get(r->sqe.cdw11) & DSM_DEALLOCATE)
+                w->ranges_count = r->len / sizeof(*w->ranges);
+        if (w->ranges_count > 1 && nvm_has_flaw(w->q, FLAW_DSM_RANGES))
+                w->ranges[1].slba = le64(le64_get(w->ranges->slba) + le32_get(w->ranges->blocks));
+        return true;
+}
+
 static void run_slices(struct nvm_queue *q, struct request *r, struct ns *ns)
 {
         struct wait *w = wait_new(q, r, 1);
 
-        if (!w) {
+        if (!w || (r->sqe.opc == NVME_DSM && !take_ranges(w))) {
+                free(w);
+                r->user = NULL;
                 finish(q, r, NVME_INTERNAL_ERROR);
                 return;
         }
         wait_add(w, ns);
-        w->lba = slba(r);
-        w->left_blocks = work_of(q, r);
+        if (!w->ranges) {
+                w->lba = slba(r);
+                w->left_blocks = work_of(q, r);
+        }
         if (is_of_all(q->subsystem, r) && !nvm_violates(q, NVM_NSZ)) {
                 w->lba = 0;
                 w->left_blocks = atomic_load(&ns->blocks);
@@ -1201,15 +1238,13 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
                 finish(q, r, status);
                 return;
         }
-        if (c->slice) {
-                run_slices(q, r, ns);
-                return;
-        }
-        status = c->run(q, ns, r);
+        status = c->run ? c->run(q, ns, r) : NVME_SUCCESS;
         if (status == NVME_COMPARE_FAILURE && nvm_violates(q, NVM_COMPARE))
                 status = NVME_SUCCESS;
         if (status)
                 finish(q, r, status);
+        else if (c->slice)
+                run_slices(q, r, ns);
         else
                 succeed(q, r, ns, is_durable(q, r));
 }
@@ -1218,7 +1253,7 @@ void nvm_resume(struct nvm_queue *q, struct request *r)
 {
         if (r->user == &doomed)
                 finish_held(q, r, NVME_ABORT_FAILED_FUSED);
-        else if (((struct wait *)r->user)->left_blocks > 0)
+        else if (has_slice(r->user))
                 run_slice(r->user);
         else
                 end_wait(r->user);

@@ -481,6 +481,30 @@ static void test_slices(void **state)
         }
 }
 
+/* Ranges may be as long as the namespace. They came in the capsule, which is gone when the next ones are had. */
+static void test_long_ranges(void **state)
+{
+        struct cmd *c = new_cmd(NVME_DSM, 6, 3, 1);
+        struct dsm_range *range = (struct dsm_range *)c->data;
+        unsigned turns = 0;
+
+        (void)state;
+        c->r.sqe.cdw11 = le32(4);
+        for (unsigned i = 0; i < 4; i++) /* 4 GiB, 0 bytes, 4 GiB, 512 bytes */
+                range[i] = (struct dsm_range) { .slba = le64(i << 23),
+                                                .blocks = le32(i % 2 ? i / 3 : 1 << 23) };
+        assert_int_equal(run(c), NONE);
+        memset(c->data, 0xee, sizeof(c->data));
+        for (; !c->order; turns++) {
+                assert_int_equal(sem_trywait(&posted), 0);
+                deliver();
+        }
+        assert_int_equal(turns, 8);
+        assert_int_equal(status_of(c), NVME_SUCCESS);
+        assert_int_equal(ns_used(subsystem_ns(sub, 6)), (1U << 26) - (1U << 24) - 1);
+        free(c);
+}
+
 /* --- set-up ----------------------------------------------------------------------------------- */
 
 static char path[] = "/tmp/nvmfspec-test-nvm-XXXXXX";
@@ -500,6 +524,8 @@ static int start(void **state)
         subsystem_add_ns(sub, ns_open(&nvme_ns_family, spec, sub->nqn, 2, error, sizeof(error)));
         subsystem_add_ns(sub,
                          ns_open(&nvme_ns_family, "mem:4M", sub->nqn, 5, error, sizeof(error)));
+        subsystem_add_ns(sub,
+                         ns_open(&nvme_ns_family, "null:32G", sub->nqn, 6, error, sizeof(error)));
         subsystem_add_ns(sub,
                          ns_open(&nvme_ns_family, "mem:1M", sub->nqn, 1, error, sizeof(error)));
         subsystem_add_ns(
@@ -531,6 +557,7 @@ int main(void)
                 cmocka_unit_test(test_giving_up),
                 cmocka_unit_test(test_a_slow_namespace),
                 cmocka_unit_test(test_slices),
+                cmocka_unit_test(test_long_ranges),
         };
 
         return cmocka_run_group_tests(tests, start, stop);
