@@ -281,7 +281,7 @@ struct step {
         uint64_t lba, count;
         const uint8_t *cmp, *in;
         uint8_t *out;
-        bool deallocate;
+        bool deallocate, erase;
         const struct pi_use *pi, *cmp_pi;
         enum ns_result *written;
 };
@@ -300,7 +300,7 @@ static enum ns_result run(struct ns *ns, const struct step *s, bool write,
                           enum ns_result (*body)(struct ns *ns, const struct step *s))
 {
         uint32_t mask;
-        enum ns_result result = NS_BEYOND;
+        enum ns_result result;
 
         if (!ns_has(ns, s->lba, s->count) && !PLANTED(NS_SHRUNK)) /* it was once */
                 return NS_BEYOND;
@@ -308,7 +308,10 @@ static enum ns_result run(struct ns *ns, const struct step *s, bool write,
                 return NS_DONE;
         mask = stripes_of(ns, s->lba, s->count);
         lock_stripes(ns, mask, write);
-        if (ns_has(ns, s->lba, s->count) || PLANTED(NS_SHRUNK)) /* it may just have shrunk */
+        result = write && !s->erase ? (enum ns_result)atomic_load(&ns->barred) : NS_DONE;
+        if (!result && !ns_has(ns, s->lba, s->count) && !PLANTED(NS_SHRUNK))
+                result = NS_BEYOND; /* it has just shrunk */
+        if (!result)
                 result = body(ns, s);
         unlock_stripes(ns, mask);
         return result;
@@ -474,6 +477,14 @@ enum ns_result ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, con
 enum ns_result ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate)
 {
         return ns_zero_with(ns, lba, count, deallocate, NULL);
+}
+
+enum ns_result ns_erase(struct ns *ns)
+{
+        uint64_t blocks = atomic_load(&ns->blocks);
+
+        return run(ns, &(struct step) { .count = blocks, .deallocate = true, .erase = true }, true,
+                   zero_body);
 }
 
 enum ns_result ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count)

@@ -100,8 +100,10 @@ struct ns {
         const struct ns_ops *ops;
         void *store; /* the backend's */
         struct ns_lock *lock;
-        struct ns_delay *delay;        /* NULL: answers at once */
-        _Atomic uint8_t protection;    /* 0, or 1: write protected */
+        struct ns_delay *delay;     /* NULL: answers at once */
+        _Atomic uint8_t protection; /* 0, or 1: write protected */
+        _Atomic int
+            barred; /* what ends whatever would change blocks, but ns_erase(); NS_DONE: nothing */
         atomic_bool deallocated_fails; /* reading deallocated blocks is an error */
         _Atomic unsigned refs; /* the inventory and commands in flight; the last one closes it */
         const struct ns_family *family; /* NULL: none */
@@ -176,6 +178,8 @@ enum ns_result ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, con
 enum ns_result ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate);
 /* As far as the storage can give back what it holds: blocks read as zeroes then, else as before. */
 enum ns_result ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count);
+/* Zeroes all of it, whatever ns->barred says. */
+enum ns_result ns_erase(struct ns *ns);
 /* Reads and checks, and returns nothing but what came of it. */
 enum ns_result ns_verify(struct ns *ns, uint64_t lba, uint32_t count);
 /* The same, of blocks with metadata, as PRINFO and tags ask for; without metadata pi means nothing. A

@@ -171,9 +171,10 @@ uint64_t subsystem_unallocated(const struct subsystem *s); /* UNVMCAP */
 /* lockdown.c. The status of a command that is prohibited; 0: it is not. */
 uint16_t admin_lockdown(struct admin *a);
 uint16_t lockdown_bars(const struct ctrl *c, uint8_t opc);
-/* Sanitize (sanitize.c). While it runs, most commands are aborted: whether this one is. */
+/* Sanitize (sanitize.c). While it runs, and after it has failed, most commands are aborted: what I/O commands end with
+ * (0: they may be; s may be NULL), and whether this admin command is. */
 uint16_t admin_sanitize(struct admin *a);
-bool sanitize_runs(const struct subsystem *s); /* s may be NULL */
+uint16_t sanitize_io_status(const struct subsystem *s);
 bool sanitize_bars(const struct ctrl *c, const union sqe *sqe);
 /* Under the table's lock: ends those whose time is up. */
 void sanitize_tick(struct ctrl_table *t, uint64_t now);

@@ -140,8 +140,8 @@ static uint16_t io_status(const struct ctrl *c, const struct ctrl_queue *q)
                 return NVME_INVALID_OPCODE;
         if (!status)
                 status = controller_ready(&c->m);
-        if (!status && sanitize_runs(c->subsystem) && !has_flaw(c->env, FLAW_SANITIZE_READS))
-                return NVME_SANITIZING;
+        if (!status && !has_flaw(c->env, FLAW_SANITIZE_READS))
+                status = sanitize_io_status(c->subsystem);
         return status;
 }
 

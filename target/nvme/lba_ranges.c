@@ -51,7 +51,8 @@ uint16_t lba_ranges_set(struct admin *a)
 {
         const struct range *range = (const struct range *)a->r->data;
         uint32_t n = (le32_get(a->r->sqe.cdw11) & (RANGES - 1)) + 1;
-        struct lba_ranges *ranges;
+        pthread_mutex_t *lock = &a->ctrl->subsystem->features.lock;
+        struct lba_ranges *ranges, *old;
         struct ns *ns;
         uint16_t status = find_ns(a, &ns);
 
@@ -64,18 +65,20 @@ uint16_t lba_ranges_set(struct admin *a)
                 return NVME_INTERNAL_ERROR;
         ranges->n = n;
         memcpy(ranges->range, range, n * sizeof(*range));
-        pthread_rwlock_wrlock(&a->env->inv->lock);
-        if (has_flaw(a->env, FLAW_RANGES_FIRST) && atomic_load(&nvme_ns(ns)->lba_ranges))
-                memcpy(&ranges->range[0], &atomic_load(&nvme_ns(ns)->lba_ranges)->range[0],
-                       sizeof(*range));
-        free(atomic_exchange(&nvme_ns(ns)->lba_ranges, ranges));
-        pthread_rwlock_unlock(&a->env->inv->lock);
+        pthread_mutex_lock(lock);
+        old = nvme_ns(ns)->lba_ranges;
+        if (has_flaw(a->env, FLAW_RANGES_FIRST) && old)
+                ranges->range[0] = old->range[0];
+        nvme_ns(ns)->lba_ranges = ranges;
+        pthread_mutex_unlock(lock);
+        free(old);
         return 0;
 }
 
 uint16_t lba_ranges_get(struct admin *a, bool current, uint32_t *value)
 {
         struct range *range = (struct range *)a->r->data;
+        pthread_mutex_t *lock = &a->ctrl->subsystem->features.lock;
         const struct lba_ranges *ranges;
         struct ns *ns;
         uint16_t status = find_ns(a, &ns);
@@ -83,8 +86,8 @@ uint16_t lba_ranges_get(struct admin *a, bool current, uint32_t *value)
         if (status)
                 return status;
         memset(range, 0, LBA_RANGES_LEN);
-        pthread_rwlock_rdlock(&a->env->inv->lock);
-        ranges = current ? atomic_load(&nvme_ns(ns)->lba_ranges) : NULL;
+        pthread_mutex_lock(lock);
+        ranges = current ? nvme_ns(ns)->lba_ranges : NULL;
         if (ranges) {
                 memcpy(range, ranges->range, LBA_RANGES_LEN);
                 *value = ranges->n - 1;
@@ -92,6 +95,6 @@ uint16_t lba_ranges_get(struct admin *a, bool current, uint32_t *value)
                 range->attributes = has_flaw(a->env, FLAW_RANGES_DEFAULT) ? 0 : OVERWRITABLE;
                 range->nlb = le64(atomic_load(&ns->blocks) - 1);
         }
-        pthread_rwlock_unlock(&a->env->inv->lock);
+        pthread_mutex_unlock(lock);
         return 0;
 }

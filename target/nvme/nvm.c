@@ -542,8 +542,8 @@ static uint16_t check_protected(const struct nvm_queue *q, const struct ns *ns,
 static bool is_final(uint16_t status)
 {
         return status != NVME_SUCCESS && status != NVME_INTERNAL_ERROR && status >> 8 != SCT_PATH &&
-               status != NVME_WRITE_FAULT && status != NVME_ABORT_FAILED_FUSED &&
-               status != NVME_ABORT_MISSING_FUSED;
+               status != NVME_WRITE_FAULT && status != NVME_SANITIZING &&
+               status != NVME_ABORT_FAILED_FUSED && status != NVME_ABORT_MISSING_FUSED;
 }
 
 static uint16_t with_dnr(uint16_t status)

@@ -14,7 +14,7 @@ static void own_fini(void *own)
         struct nvme_ns *n = own;
 
         ns_hosts_free(n->hosts);
-        free(atomic_load(&n->lba_ranges));
+        free(n->lba_ranges);
         free(atomic_load(&n->flips));
 }
 

@@ -15,8 +15,8 @@ struct nvme_ns {
         uint8_t nguid[16];         /* zeroes: none */
         _Atomic uint32_t recovery; /* feature 05h: RECOVERY_DULBE; the time is of no effect */
         uint8_t label[256];        /* feature 1Fh; guarded by its subsystem's lock of features */
-        _Atomic(struct lba_ranges *) lba_ranges; /* feature 03h, from malloc(); NULL: the default */
-        _Atomic uint32_t anagrpid;               /* its group, where its subsystem reports ANA */
+        struct lba_ranges *lba_ranges; /* feature 03h, from malloc(); NULL: the default */
+        _Atomic uint32_t anagrpid;     /* its group, where its subsystem reports ANA */
         /* Whom it is attached to; NULL: every host. Who puts another list there waits for the reactors'
          * turn before he frees this one. */
         _Atomic(struct ns_hosts *) hosts;

@@ -81,7 +81,7 @@ static uint16_t get(struct admin *a, const struct performance *p, enum feature_s
 
 uint16_t performance(struct admin *a, uint32_t *value)
 {
-        struct performance **at = &a->ctrl->subsystem->performance;
+        struct shared_features *f = &a->ctrl->subsystem->features;
         enum feature_select select = feature_select(&a->r->sqe);
         bool is_set = a->r->sqe.opc == NVME_SET_FEATURES;
         uint16_t status;
@@ -92,8 +92,8 @@ uint16_t performance(struct admin *a, uint32_t *value)
                 *value = FEATURE_CHANGEABLE | SAVEABLE;
                 return 0;
         }
-        pthread_rwlock_wrlock(&a->env->inv->lock);
-        status = is_set ? set(a, at) : get(a, *at, select);
-        pthread_rwlock_unlock(&a->env->inv->lock);
+        pthread_mutex_lock(&f->lock);
+        status = is_set ? set(a, &f->performance) : get(a, f->performance, select);
+        pthread_mutex_unlock(&f->lock);
         return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sanitize (Base 2.2 5.1.22, 8.1.24), of subsystems whose hosts may do what they like with them as a whole: a
- * Block Erase that takes a moment, without media verification. The data is gone when the command completes;
- * what is in the subsystem is guarded by the table's lock. */
+ * Block Erase that takes a moment, without media verification. The data is gone when the command completes, or the
+ * operation will have failed; what is in the subsystem is guarded by the table's lock. */
 #include <string.h>
 
 #include "admin.h"
@@ -9,6 +9,7 @@
 enum {
         EXIT_FAILURE = 1,
         BLOCK_ERASE = 2,
+        AUSE = 1 << 3,
         NDAS = 1 << 9,
         EMVS = 1 << 10,
         OVERWRITE_FIELDS = 0x1f0, /* OWPASS, OIPBP */
@@ -16,14 +17,27 @@ enum {
         NEVER = 0,                /* SOS */
         SUCCESS = 1,
         IN_PROGRESS = 2,
+        FAILED = 3,
         GLOBAL_ERASED = 1 << 8, /* of SSTAT */
         NOT_REPORTED = -1,
         PROTECTION = FEAT_WRITE_PROTECT,
 };
 
-bool sanitize_runs(const struct subsystem *s)
+static int state_of(const struct subsystem *s)
 {
-        return s && atomic_load(&s->sanitize.running);
+        return s ? atomic_load(&s->sanitize.state) : SANITIZE_IDLE;
+}
+
+static uint16_t status_in(int state)
+{
+        return state == SANITIZE_RUNS     ? NVME_SANITIZING
+               : state == SANITIZE_FAILED ? NVME_SANITIZE_FAILED
+                                          : NVME_SUCCESS;
+}
+
+uint16_t sanitize_io_status(const struct subsystem *s)
+{
+        return status_in(state_of(s));
 }
 
 /* --- what may be done while it runs: figure 143 */
@@ -47,9 +61,11 @@ bool sanitize_bars(const struct ctrl *c, const union sqe *sqe)
 {
         uint8_t low = (uint8_t)le32_get(sqe->cdw10);
 
-        if (!sanitize_runs(c->subsystem))
+        if (state_of(c->subsystem) == SANITIZE_IDLE)
                 return false;
         switch (sqe->opc) {
+        case NVME_SANITIZE:
+                return state_of(c->subsystem) == SANITIZE_RUNS;
         case NVME_GET_LOG_PAGE:
                 return !may_read(low) && !has_flaw(c->env, FLAW_SANITIZE_LOGS);
         case NVME_SET_FEATURES:
@@ -130,13 +146,23 @@ static void record_start(struct admin *a, uint32_t dw10)
         record(a->ctrl, PEL_SANITIZE_START, a->now, data, sizeof(data));
 }
 
+/* From here on; who is about to write finds it so at the namespace. */
+static void enter(struct ctrl_table *t, struct subsystem *s, enum sanitize_state state)
+{
+        uint16_t status = status_in(state);
+
+        atomic_store(&s->sanitize.state, state);
+        for (struct ns *ns = s->ns; ns; ns = ns->next)
+                atomic_store(&ns->barred, status ? NS_OWN + status : NS_DONE);
+        update_queues(t, s);
+}
+
 static void finish(struct ctrl_table *t, struct subsystem *s, uint64_t now)
 {
-        uint8_t data[8] = { 0xff, 0xff, SUCCESS };
+        uint8_t data[8] = { 0xff, 0xff, s->sanitize.spoilt ? FAILED : SUCCESS };
 
-        s->sanitize.sos = SUCCESS;
-        atomic_store(&s->sanitize.running, false);
-        update_queues(t, s);
+        s->sanitize.sos = data[2];
+        enter(t, s, s->sanitize.spoilt ? SANITIZE_FAILED : SANITIZE_IDLE);
         for (struct ctrl *c = t->first; c; c = c->next)
                 if (c->subsystem == s && c->m.cntlid == s->sanitize.by) {
                         pthread_mutex_lock(&c->lock);
@@ -150,7 +176,7 @@ static void finish(struct ctrl_table *t, struct subsystem *s, uint64_t now)
 void sanitize_tick(struct ctrl_table *t, uint64_t now)
 {
         for (struct ctrl *c = t->first; c; c = c->next)
-                if (sanitize_runs(c->subsystem) && now >= c->subsystem->sanitize.until)
+                if (state_of(c->subsystem) == SANITIZE_RUNS && now >= c->subsystem->sanitize.until)
                         finish(t, c->subsystem, now);
 }
 
@@ -165,13 +191,22 @@ static bool is_protected(const struct subsystem *s)
         return ns;
 }
 
+/* After one without AUSE that has failed only another without AUSE helps (8.1.24.3.3). */
+static bool is_stuck(const struct sanitize *s, uint32_t dw10)
+{
+        return atomic_load(&s->state) == SANITIZE_FAILED && !s->unrestricted &&
+               ((dw10 & 7) == EXIT_FAILURE || dw10 & AUSE);
+}
+
 static uint16_t check(const struct admin *a, uint32_t dw10)
 {
         unsigned action = dw10 & 7;
         uint32_t wrong = EMVS | NDAS;
 
-        if (sanitize_runs(a->ctrl->subsystem))
+        if (state_of(a->ctrl->subsystem) == SANITIZE_RUNS)
                 return NVME_SANITIZING;
+        if (is_stuck(&a->ctrl->subsystem->sanitize, dw10))
+                return NVME_SANITIZE_FAILED;
         if (action != BLOCK_ERASE && action != EXIT_FAILURE && !has_flaw(a->env, FLAW_SANITIZE_ANY))
                 return NVME_INVALID_FIELD;
         if (has_flaw(a->env, FLAW_SANITIZE_ANY) || action == EXIT_FAILURE)
@@ -185,15 +220,14 @@ static uint16_t check(const struct admin *a, uint32_t dw10)
         return 0;
 }
 
-static uint16_t erase(const struct admin *a)
+static void erase(const struct admin *a)
 {
-        uint16_t status = 0;
+        struct subsystem *s = a->ctrl->subsystem;
 
-        for (struct ns *ns = a->ctrl->subsystem->ns; ns && !status; ns = ns->next)
-                status = has_flaw(a->env, FLAW_SANITIZE_KEEPS)
-                             ? 0
-                             : ns_status(ns_zero(ns, 0, atomic_load(&ns->blocks), true));
-        return status;
+        s->sanitize.spoilt = false;
+        for (struct ns *ns = s->ns; ns; ns = ns->next)
+                if (!has_flaw(a->env, FLAW_SANITIZE_KEEPS) && ns_erase(ns))
+                        s->sanitize.spoilt = true;
 }
 
 static void start_sanitize(struct admin *a, uint32_t dw10)
@@ -201,15 +235,16 @@ static void start_sanitize(struct admin *a, uint32_t dw10)
         struct subsystem *s = a->ctrl->subsystem;
 
         s->sanitize.sos = IN_PROGRESS;
+        s->sanitize.unrestricted = dw10 & AUSE;
         s->sanitize.cdw10 = dw10;
         s->sanitize.by = a->ctrl->m.cntlid;
         s->sanitize.until = a->now + DURATION;
-        atomic_store(&s->sanitize.running, true);
-        update_queues(a->env->table, s);
+        enter(a->env->table, s, SANITIZE_RUNS);
 }
 
 uint16_t admin_sanitize(struct admin *a)
 {
+        struct subsystem *s = a->ctrl->subsystem;
         uint32_t dw10 = le32_get(a->r->sqe.cdw10);
         uint16_t status;
 
@@ -218,7 +253,9 @@ uint16_t admin_sanitize(struct admin *a)
         if (!status && (dw10 & 7) != EXIT_FAILURE) {
                 start_sanitize(a, dw10);
                 record_start(a, dw10);
-                status = erase(a);
+                erase(a);
+        } else if (!status && state_of(s) == SANITIZE_FAILED) {
+                enter(a->env->table, s, SANITIZE_IDLE);
         }
         pthread_mutex_unlock(&a->env->table->lock);
         return status;

@@ -164,7 +164,7 @@ void subsystem_put(struct subsystem *s)
         wipe(&s->keys, sizeof(s->keys));
         pel_fini(&s->pel);
         pthread_mutex_destroy(&s->features.lock);
-        free(s->performance);
+        free(s->features.performance);
         free(s);
 }
 

@@ -25,9 +25,13 @@ struct host_entry { /* an allowed host */
         struct host_entry *next;
 };
 
+enum sanitize_state { SANITIZE_IDLE, SANITIZE_RUNS, SANITIZE_FAILED };
+
 /* A Sanitize operation: how the last one ended, or that it runs. */
 struct sanitize {
-        atomic_bool running;
+        _Atomic int state; /* enum sanitize_state */
+        bool unrestricted; /* AUSE: where it has failed, its host may leave it at that */
+        bool spoilt;       /* not all could be erased: it fails when its time is up */
         uint8_t sos;
         uint16_t by;    /* CNTLID */
         uint32_t cdw10; /* of the command that began it */
@@ -36,10 +40,12 @@ struct sanitize {
 
 enum { AGENT_LEN = 512, AGENTS = 2, LABEL_LEN = 256 };
 
-/* Features that all controllers of a subsystem share, and that outlive resets. */
+/* Features that all controllers of a subsystem share, and that outlive resets; its namespaces' as well
+ * (struct nvme_ns: label, lba_ranges) have this lock. */
 struct shared_features {
         pthread_mutex_t lock;             /* taken within that of a controller */
         uint8_t agent[AGENTS][AGENT_LEN]; /* 78h, 79h */
+        struct performance *performance;  /* 1Ch: what a host has saved, from malloc(), or NULL */
 };
 
 /* In SPDK's words. One that is not there yet, or any more, has no state here. */
@@ -78,9 +84,7 @@ struct subsystem {
         struct pel pel;
         struct sanitize sanitize; /* guarded by the lock of the controllers' table */
         struct shared_features features;
-        struct performance
-            *performance;         /* an attribute that a host has saved, from malloc(), or NULL */
-        _Atomic unsigned formats; /* Format NVM commands so far: for NVM_ATOMIC_SAME */
+        _Atomic unsigned formats;          /* Format NVM commands so far: for NVM_ATOMIC_SAME */
         _Atomic uint32_t last_arbitration; /* of any controller: for FLAW_SETTINGS_STAY, _SHARED */
         _Atomic unsigned refs;             /* the inventory and its controllers */
         struct subsystem *next;

@@ -2,6 +2,8 @@
 /* Admin commands: Identify, log pages, features, Abort, Asynchronous Event Requests. */
 #include "ctrl_fixture.h"
 
+#include <unistd.h>
+
 #include "pdu/nvme/wire/identify.h"
 
 static struct bed bed;
@@ -620,6 +622,111 @@ static void feature_queues(void **state)
 
 /* --- what does not exist ---------------------------------------------------------------------- */
 
+/* Features have the controller's lock, which comes after the inventory's: who waits for that there, waits for a Connect
+ * that waits for the controller. */
+static void no_feature_waits_for_the_inventory(void **state)
+{
+        (void)state;
+        pthread_rwlock_rdlock(&bed.inv.lock);
+        alarm(60);
+        for (unsigned fid = 0; fid < 256; fid++) {
+                simple(&admin, cmd, NVME_GET_FEATURES, 1, fid, 0);
+                simple(&admin, cmd, NVME_SET_FEATURES, 1, fid | 1u << 31, 0xc1);
+        }
+        alarm(0);
+        pthread_rwlock_unlock(&bed.inv.lock);
+}
+
+/* --- Sanitize --------------------------------------------------------------------------------- */
+
+enum { EXIT_FAILURE_MODE = 1, BLOCK_ERASE = 2, AUSE = 1 << 3 };
+
+static uint16_t sanitize(uint32_t dw10)
+{
+        return simple(&admin, cmd, NVME_SANITIZE, 0, dw10, 0);
+}
+
+/* Its hosts may do what they like with the subsystem. */
+static void make_expendable(void)
+{
+        ctrl_queue_gone(&admin.q);
+        atomic_store(&bed.one->whole, true);
+        open_admin(&admin, &bed);
+}
+
+static unsigned sanitize_status(void)
+{
+        assert_int_equal(get_log(&admin, cmd, LOG_SANITIZE, false, 512, 0), 0);
+        return cmd->data[2] & 7;
+}
+
+static enum ns_result no_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+{
+        (void)ns, (void)offset, (void)len, (void)deallocate;
+        return NS_WRITE_ERROR;
+}
+
+static enum ns_result write_to(struct ns *ns)
+{
+        static uint8_t block[4096] = { 7 };
+
+        return ns_write(ns, 0, 1, block);
+}
+
+/* The first namespace cannot be zeroed; those after it are all the same. */
+static void sanitize_that_fails(void **state)
+{
+        struct ns *ns = ns_find(bed.one, 1), *other = ns_find(bed.one, 3);
+        const struct ns_ops *works = ns->ops;
+        static struct ns_ops fails;
+
+        (void)state;
+        fails = *works;
+        fails.zero = no_zero;
+        make_expendable();
+        for (unsigned ause = 0; ause < 2; ause++) {
+                ns->ops = &fails;
+                assert_int_equal(write_to(ns), NS_DONE);
+                assert_int_equal(write_to(other), NS_DONE);
+                assert_int_equal(sanitize(BLOCK_ERASE | ause * AUSE), 0);
+                assert_int_equal(sanitize_status(), 2);
+                assert_int_equal(ns_used(other), 0);
+                assert_int_equal(ns_status(write_to(ns)), NVME_SANITIZING);
+                assert_int_equal(sanitize(BLOCK_ERASE), NVME_SANITIZING);
+                ctrl_table_tick(bed.env.table, bed.now += 1000);
+                assert_int_equal(sanitize_status(), 3);
+                assert_int_equal(ns_status(write_to(other)), NVME_SANITIZE_FAILED);
+                assert_int_equal(simple(&admin, cmd, NVME_FORMAT, 1, 0, 0), NVME_SANITIZING);
+                ns->ops = works;
+                assert_int_equal(sanitize(EXIT_FAILURE_MODE), ause ? 0 : NVME_SANITIZE_FAILED);
+                assert_int_equal(sanitize_status(), 3);
+                assert_int_equal(ns_status(write_to(ns)), ause ? 0 : NVME_SANITIZE_FAILED);
+                assert_int_equal(sanitize(BLOCK_ERASE | AUSE), ause ? 0 : NVME_SANITIZE_FAILED);
+                assert_int_equal(sanitize(BLOCK_ERASE), ause ? NVME_SANITIZING : 0);
+                ctrl_table_tick(bed.env.table, bed.now += 1000);
+                assert_int_equal(sanitize_status(), 1);
+                assert_int_equal(ns_used(ns), 0);
+        }
+}
+
+/* A command that found no operation when it began may be late: it changes nothing any more. */
+static void a_late_write_meets_sanitize(void **state)
+{
+        struct ns *ns = ns_find(bed.one, 1);
+        uint8_t block[512] = { 0 };
+
+        (void)state;
+        make_expendable();
+        assert_int_equal(write_to(ns), NS_DONE);
+        assert_int_equal(sanitize(BLOCK_ERASE), 0);
+        assert_int_equal(ns_status(write_to(ns)), NVME_SANITIZING);
+        assert_int_equal(ns_status(ns_write_uncorrectable(ns, 0, 1)), NVME_SANITIZING);
+        assert_int_equal(ns_read(ns, 0, 1, block), NS_DONE);
+        assert_int_equal(block[0], 0);
+        ctrl_table_tick(bed.env.table, bed.now += 1000);
+        assert_int_equal(write_to(ns), NS_DONE);
+}
+
 static void opcodes(void **state)
 {
         (void)state;
@@ -662,20 +769,36 @@ static void any_command(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                TEST(identify_controller), TEST(mdts_rounds_down),
-                TEST(identify_namespace),  TEST(identify_statuses),
-                TEST(identify_lists),      TEST(identify_descriptors),
-                TEST(log_statuses),        TEST(log_fields),
-                TEST(log_offsets),         TEST(supported_pages),
-                TEST(error_log),           TEST(smart),
-                TEST(namespace_change),    TEST(failed_read_keeps_the_event),
-                TEST(too_many_changes),    TEST(event_before_aer),
-                TEST(aer_limit),           TEST(abort_rows),
-                TEST(feature_dwords),      TEST(feature_statuses),
-                TEST(feature_recovery),    TEST(feature_temperature),
-                TEST(feature_timestamp),   TEST(feature_host),
-                TEST(feature_queues),      TEST(opcodes),
+                TEST(identify_controller),
+                TEST(mdts_rounds_down),
+                TEST(identify_namespace),
+                TEST(identify_statuses),
+                TEST(identify_lists),
+                TEST(identify_descriptors),
+                TEST(log_statuses),
+                TEST(log_fields),
+                TEST(log_offsets),
+                TEST(supported_pages),
+                TEST(error_log),
+                TEST(smart),
+                TEST(namespace_change),
+                TEST(failed_read_keeps_the_event),
+                TEST(too_many_changes),
+                TEST(event_before_aer),
+                TEST(aer_limit),
+                TEST(abort_rows),
+                TEST(feature_dwords),
+                TEST(feature_statuses),
+                TEST(feature_recovery),
+                TEST(feature_temperature),
+                TEST(feature_timestamp),
+                TEST(feature_host),
+                TEST(feature_queues),
+                TEST(opcodes),
                 TEST(any_command),
+                TEST(sanitize_that_fails),
+                TEST(no_feature_waits_for_the_inventory),
+                TEST(a_late_write_meets_sanitize),
         };
 
         return cmocka_run_group_tests_name("admin", tests, NULL, NULL);

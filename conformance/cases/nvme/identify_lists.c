@@ -128,8 +128,7 @@ static uint16_t try_read(struct queue *q, uint32_t nsid, uint64_t lba, uint32_t 
  * ready, locked, out of reach or damaged. */
 static bool is_of_state(uint16_t status)
 {
-        enum { SANITIZE_FAILED = 0x1c };
-        static const uint16_t states[] = { NVME_INTERNAL_ERROR,      SANITIZE_FAILED,
+        static const uint16_t states[] = { NVME_INTERNAL_ERROR,      NVME_SANITIZE_FAILED,
                                            NVME_SANITIZING,          NVME_INTERRUPTED,
                                            NVME_MEDIA_NOT_READY,     NVME_TRANSIENT_TRANSPORT,
                                            NVME_NS_NOT_READY,        NVME_FORMATTING,

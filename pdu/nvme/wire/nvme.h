@@ -176,6 +176,7 @@ enum nvme_status {
         NVME_KATO_INVALID = 0x01a,
         NVME_PREEMPTED = 0x01b, /* the command was aborted by a Reservation Acquire */
         NVME_SGL_GRANULARITY = 0x01e,
+        NVME_SANITIZE_FAILED = 0x01c,
         NVME_SANITIZING = 0x01d, /* Sanitize In Progress */
         NVME_WRITE_PROTECTED = 0x020,
         NVME_INTERRUPTED = 0x021,
