@@ -54,6 +54,8 @@ static bool is_over(struct leaving *l, struct departed *d)
 /* How many are left. */
 static size_t look(struct leaving *l)
 {
+        size_t left;
+
         pthread_mutex_lock(&l->lock);
         for (size_t i = 0; i < l->count;) {
                 if (!is_over(l, &l->of[i])) {
@@ -63,8 +65,9 @@ static size_t look(struct leaving *l)
                 stream_close(&l->of[i].stream, false);
                 l->of[i] = l->of[--l->count];
         }
+        left = l->count;
         pthread_mutex_unlock(&l->lock);
-        return l->count;
+        return left;
 }
 
 static void *watch(void *arg)

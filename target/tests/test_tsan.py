@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The target under load, built with the thread sanitizer: several reactors, hosts that come and go, a
-configuration that changes meanwhile. The hosts are the optimised build."""
+configuration that changes meanwhile, where the hosts are the optimised build; and the suite with its own target."""
 import concurrent.futures
 import json
 import os
@@ -66,6 +66,37 @@ def test_target_under_load(tmp_path):
                 target.send_signal(signal.SIGHUP)
             for w in work:
                 w.result()
+    finally:
+        target.terminate()
+        status = target.wait(60)
+    text = log.read_text()
+    assert "ThreadSanitizer" not in text, text
+    assert status == 0, text
+
+
+def judge(program, *options):
+    """Verdicts are no matter here: what waits for a processor is late in it."""
+    run = subprocess.run([program, "conform", "--timeout-scale", "4", *options],
+                         capture_output=True, text=True, timeout=280)
+    assert run.returncode in (0, 1) and "rules covered" in run.stdout, run.stdout[-2000:] + run.stderr
+    assert "ThreadSanitizer" not in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize("transport", ["tcp", "rdma"])
+def test_the_suite_and_its_target(transport):
+    """All that cases do at once, and changes of the target under them: also locks that are taken in another order
+    elsewhere, which need not meet for that."""
+    judge(NVMFSPEC_TSAN, "-t", transport)
+
+
+def test_the_suite_on_several_reactors(tmp_path):
+    log = tmp_path / "log"
+    with open(log, "w") as stderr:
+        target = subprocess.Popen([NVMFSPEC_TSAN, "target", "-s", "0", "--reactors", "3", "--ns", "mem:64M",
+                                   "--ns", "mem:16M,bs=4096"], stdout=subprocess.PIPE, stderr=stderr, text=True)
+    try:
+        port = re.search(r":(\d+)", target.stdout.readline()).group(1)
+        judge(NVMFSPEC, "-a", "127.0.0.1", "-s", port, "--allow-write", "1")
     finally:
         target.terminate()
         status = target.wait(60)
