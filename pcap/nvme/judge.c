@@ -369,6 +369,15 @@ static void on_capsule(struct judge *j, const struct trace_event *e, struct rule
                         rdma_track_response(j->rdma, c->data, c->len, c->invalidates, c->key));
 }
 
+/* The connection manager rejects for itself with the same reason, and then there is no data. */
+static void on_reject(struct judge *j, const struct trace_cm *cm, struct rule_set *found)
+{
+        size_t len = rdma_reject_len(cm->data, cm->len);
+
+        if (len > 0)
+                add_all(found, rdma_track_reject(j->rdma, cm->data, len));
+}
+
 static void on_rdma(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
         const struct trace_memory *m = &e->memory;
@@ -388,7 +397,7 @@ static void on_rdma(struct judge *j, const struct trace_event *e, struct rule_se
                         rdma_track_accept(j->rdma, cm->data, cm->len,
                                           j->transport == TRACE_IWARP ? 0 : reads_in, reads_out));
         else if (e->kind == TRACE_REJECT && cm->reason == 28 && e->sender == PARTY_CONTROLLER)
-                add_all(found, rdma_track_reject(j->rdma, cm->data, cm->len));
+                on_reject(j, cm, found);
         else if (e->kind == TRACE_CAPSULE)
                 on_capsule(j, e, found);
         else if (e->kind == TRACE_READ)

@@ -331,7 +331,7 @@ class Roce:
         body[50] = 0x30 | retries  # path MTU 1024
         self.mad("host", 0x10, bytes(body) + bytes(req))
         self.number = Roce.numbers
-        if rejected:
+        if rejected is not None:
             self.reject(rejected)
             return
         body = bytearray(36)

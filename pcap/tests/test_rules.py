@@ -1381,20 +1381,21 @@ def late_write(c):
     q.ack("host")
 
 
-def mpa(sender, private, depths=None):
+def mpa(sender, private, depths=None, rejects=False):
     """The start-up frame of iWARP, whose private data is as long as it says; IRD and ORD: revision 2."""
     key = b"MPA ID Req Frame" if sender == "host" else b"MPA ID Rep Frame"
     if depths:
         private = struct.pack(">HH", *depths) + private
-    return key + struct.pack(">BBH", 0x50 if depths else 0x40, 2 if depths else 1, len(private)) + private
+    flags = (0x50 if depths else 0x40) | rejects << 5
+    return key + struct.pack(">BBH", flags, 2 if depths else 1, len(private)) + private
 
 
-def iwarp(request, reply=None, depths=None):
+def iwarp(request, reply=None, depths=None, rejects=False):
     def craft(c):
         s = Stream(c, 51000)
         s.send("host", mpa("host", request, depths))
         if reply is not None:
-            s.send("controller", mpa("controller", reply, depths))
+            s.send("controller", mpa("controller", reply, depths, rejects))
         s.close()
     return craft
 
@@ -1610,6 +1611,12 @@ SOBER = {
     "iwarp-256-reads": (iwarp(REQUEST, ACCEPT, (256, 256)), set()),
     "iwarp-without-reads": (iwarp(REQUEST, ACCEPT, (0, 1)), {"rdma/request/ird", "rdma/transfer/read-limit"}),
     "iwarp-no-depths": (iwarp(REQUEST, ACCEPT), set()),
+    "iwarp-rejects-for-itself": (iwarp(REQUEST, b"", rejects=True), set()),
+    "iwarp-rejects": (iwarp(REQUEST, struct.pack("<HH", 0, 6), rejects=True), set()),
+    "iwarp-rejects-in-3-bytes": (iwarp(REQUEST, bytes(3), rejects=True), {"rdma/reject/format"}),
+    "cm-rejects-for-itself": (lambda c: Roce(c, rejected=0), set()),
+    "cm-rejects": (lambda c: Roce(c, rejected=6), set()),
+    "cm-rejects-by-no-status": (lambda c: Roce(c, rejected=99), {"rdma/reject/status"}),
     "srp": (srp, set()),
     "srp-port": (lambda c: srp(c, port=5555), set()),
     "srp-iwarp": (iwarp(LOGIN, LOGIN_RSP), set()),
