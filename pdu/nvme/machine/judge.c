@@ -18,18 +18,32 @@ bool sqe_counts_bytes(const struct queue_past *q, const union sqe *s)
                (q->qid <= 0 && (s->opc == SECURITY_SEND || s->opc == SECURITY_RECEIVE));
 }
 
+/* Of the Persistent Event log a context is released without data, and with action 3 it is the header that is read,
+ * whatever NUMD says (B2.2 5.1.12.1.14). */
+static uint32_t log_most(const union sqe *s)
+{
+        static const uint32_t most[] = { UINT32_MAX, UINT32_MAX, 0, LOG_PEL_HEADER };
+        uint32_t cdw10 = le32_get(s->cdw10);
+
+        return (cdw10 & 0xff) == LOG_PERSISTENT ? most[cdw10 >> 8 & 3] : UINT32_MAX;
+}
+
+static uint32_t log_needs(const union sqe *s)
+{
+        uint64_t numd = (le32_get(s->cdw10) >> 16) | (uint64_t)(le32_get(s->cdw11) & 0xffff) << 16;
+        uint32_t bytes = numd < UINT32_MAX / 4 ? (uint32_t)(numd + 1) * 4 : 0;
+
+        return bytes < log_most(s) ? bytes : log_most(s);
+}
+
 uint32_t sqe_needs(const struct queue_past *q, const union sqe *s)
 {
-        uint64_t numd;
 
         if (q->qid != 0)
                 return 0;
         if (s->opc == NVME_IDENTIFY)
                 return IDENTIFY_LEN;
-        if (s->opc != NVME_GET_LOG_PAGE)
-                return 0;
-        numd = (le32_get(s->cdw10) >> 16) | (uint64_t)(le32_get(s->cdw11) & 0xffff) << 16;
-        return numd < UINT32_MAX / 4 ? (uint32_t)(numd + 1) * 4 : 0;
+        return s->opc == NVME_GET_LOG_PAGE ? log_needs(s) : 0;
 }
 
 /* --- commands --------------------------------------------------------------------------------- */

@@ -174,6 +174,17 @@ static void lengths(void **state)
         assert_int_equal(sqe_needs(&admin, &log), 0x20000 * 4);
         log.cdw11 = le32(0xffff);
         assert_int_equal(sqe_needs(&admin, &log), 0); /* more than a length can say */
+        log.cdw11 = le32(0);
+        log.cdw10 = le32(LOG_PERSISTENT | 1023u << 16);
+        assert_int_equal(sqe_needs(&admin, &log), 4096);
+        log.cdw10 = le32(LOG_PERSISTENT | 2 << 8 | 1023u << 16); /* releases its context */
+        assert_int_equal(sqe_needs(&admin, &log), 0);
+        log.cdw10 = le32(LOG_PERSISTENT | 3 << 8 | 1023u << 16); /* reads its header */
+        assert_int_equal(sqe_needs(&admin, &log), 512);
+        log.cdw10 = le32(LOG_PERSISTENT | 3 << 8);
+        assert_int_equal(sqe_needs(&admin, &log), 4);
+        log.cdw10 = le32(LOG_ANA | 2 << 8 | 1023u << 16);
+        assert_int_equal(sqe_needs(&admin, &log), 4096);
         assert_false(sqe_counts_bytes(&admin, &log));
         assert_true(sqe_counts_bytes(&admin, &security));
         assert_false(sqe_counts_bytes(&io, &security));
