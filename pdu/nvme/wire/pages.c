@@ -155,15 +155,20 @@ static bool differs(const struct page *p, const struct announced *list, size_t n
         return false;
 }
 
+/* Get LBA Status may be supported for its action 02h alone, which RALBAS announces and not OACS (N1.2 4.1.5.4). */
 static bool not_as_oacs(const struct page *p, unsigned opcode)
 {
+        enum { GET_LBA_STATUS = 0x86, GLSS = 9 };
         static const struct announced list[] = {
-                { 0x81, 0 }, { 0x82, 0 }, { 0x80, 1 }, { 0x10, 2 },  { 0x11, 2 }, { 0x0d, 3 },
-                { 0x15, 3 }, { 0x14, 4 }, { 0x19, 5 }, { 0x1a, 5 },  { 0x1d, 6 }, { 0x1e, 6 },
-                { 0x1c, 7 }, { 0x7c, 8 }, { 0x86, 9 }, { 0x24, 10 },
+                { 0x81, 0 }, { 0x82, 0 }, { 0x80, 1 }, { 0x10, 2 }, { 0x11, 2 },
+                { 0x0d, 3 }, { 0x15, 3 }, { 0x14, 4 }, { 0x19, 5 }, { 0x1a, 5 },
+                { 0x1d, 6 }, { 0x1e, 6 }, { 0x1c, 7 }, { 0x7c, 8 }, { 0x24, 10 },
         };
+        uint64_t oacs = U(p->ctrl->oacs);
 
-        return differs(p, list, sizeof(list) / sizeof(list[0]), 0, U(p->ctrl->oacs), opcode);
+        if (opcode == GET_LBA_STATUS)
+                return BIT(oacs, GLSS) && !has(p, opcode);
+        return differs(p, list, sizeof(list) / sizeof(list[0]), 0, oacs, opcode);
 }
 
 /* Others may be announced by a size limit instead (since NVMe 2.0). */

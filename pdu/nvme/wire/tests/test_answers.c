@@ -141,6 +141,25 @@ static void of_all_namespaces(void **state)
         }
 }
 
+/* N1.2 4.1.5.4: action 02h is announced elsewhere than in OACS. */
+static void gets_lba_status(void **state)
+{
+        static struct id_ctrl ctrls[2];
+        struct answerer who = some(&ctrls[1]);
+        union sqe sqe = { .opc = 0x86, .nsid = le32(1), .cdw12 = le32(1023) };
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&ctrls[0], &ctrls[1]);
+        answer_judge(&who, &sqe, NVME_SUCCESS, &found);
+        sqe.cdw13 = le32(UINT32_C(0x02) << 24);
+        answer_judge(&who, &sqe, NVME_SUCCESS, &found);
+        assert_false(rule_in(&found, CMD_ANSWERS));
+        sqe.cdw13 = le32(UINT32_C(0x10) << 24);
+        answer_judge(&who, &sqe, NVME_SUCCESS, &found);
+        assert_true(rule_in(&found, CMD_ANSWERS));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -148,6 +167,7 @@ int main(void)
                 cmocka_unit_test(spoils),
                 cmocka_unit_test(ignores_csi),
                 cmocka_unit_test(of_all_namespaces),
+                cmocka_unit_test(gets_lba_status),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -390,12 +390,32 @@ static void test_error_version(void **state)
         assert_true(rule_in(&found, LOG_ERROR_FIELDS));
 }
 
+/* N1.2 4.1.5.4: of Get LBA Status action 02h is announced elsewhere than in OACS. */
+static void test_lba_status(void **state)
+{
+        static struct world w;
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&w, LOG_EFFECTS, true, 0);
+        put(&w, 0x86 * 4, 4, 1);
+        page_judge(&w.p, &found);
+        assert_false(rule_in(&found, LOG_EFFECTS_FIELDS));
+        w.ctrl.oacs = le16(OACS_LBA_STATUS);
+        page_judge(&w.p, &found);
+        assert_false(rule_in(&found, LOG_EFFECTS_FIELDS));
+        put(&w, 0x86 * 4, 4, 0);
+        page_judge(&w.p, &found);
+        assert_true(rule_in(&found, LOG_EFFECTS_FIELDS));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_right),         cmocka_unit_test(test_broken),
                 cmocka_unit_test(test_error_version), cmocka_unit_test(test_bound),
                 cmocka_unit_test(test_scope),         cmocka_unit_test(test_effects_supported),
+                cmocka_unit_test(test_lba_status),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
