@@ -339,7 +339,7 @@ CASE("fab/command/data-psdt", SHOULD, RULES(DATA_PSDT),
 }
 
 CASE("fab/ready/media", MUST, RULES(MEDIA_READY),
-     "Admin Command Media Not Ready is not returned any more after CRTO.CRWMT", .slow = true,
+     "Admin Command Media Not Ready is not returned after CRTO.CRWMT with CC.CRIME 0", .slow = true,
      .unmoved = true)
 {
         enum { UNIT_MS = 500, MOST_MS = 20000, TRACKED = 0x11, DWORDS = 4 };
