@@ -244,7 +244,7 @@ class Connection:
             struct.pack_into("<QQQ", page, 0, blocks, blocks, blocks)
             struct.pack_into("<HB", page, 128, metadata, self.spoilt.lbads)
         elif cns == 2:
-            listed = [n for n in sorted(self.spoilt.namespaces) if n > nsid]
+            listed = [n for n in sorted(self.spoilt.namespaces) if n > nsid][:1024]
             struct.pack_into(f"<{len(listed)}I", page, 0, *listed)
         return bytes(page)
 

@@ -609,6 +609,110 @@ class CountsByTheHour(Spoilt):
         return asked
 
 
+# --- Asymmetric Namespace Access ------------------------------------------------------------------
+
+class Ana(Spoilt):
+    """All namespaces in one group, whose log is as it was."""
+    state, status = 1, 0  # optimized; what I/O commands end with
+
+    def serve(self, queue, sqe, data):
+        cid, = struct.unpack_from("<H", sqe, 2)
+        if queue.qid and self.status and sqe[0] in (0, READ):
+            queue.respond(cid, self.status)
+        elif queue.qid or not queue.controller:
+            return False
+        elif sqe[0] == IDENTIFY and sqe[40] < 2:
+            self.answer(queue, cid, self.describe(queue, sqe, bytearray(queue.identify(sqe[40], sqe))))
+        elif sqe[0] == GET_LOG and sqe[40] == 0x0c:
+            size = (struct.unpack_from("<H", sqe, 42)[0] + 1) * 4
+            self.answer(queue, cid, self.log(queue, sqe)[:size].ljust(size, b"\0"))
+        elif sqe[0] == GET_LOG and sqe[40] == 0:
+            self.answer(queue, cid, struct.pack("<I", 3).rjust(4 * 0x0c + 4, b"\0").ljust(1024, b"\0"))
+        else:
+            return False
+        return True
+
+    def describe(self, queue, sqe, page):
+        if sqe[40]:
+            page[76] = 1 << 3  # CMIC; ANATT, ANACAP, ANAGRPMAX, NANAGRPID; NN, MNAN
+            struct.pack_into("<BBII", page, 342, 10, 0x1f, 1 << 16, 1)
+            struct.pack_into("<I20xI", page, 516, max(self.namespaces), len(self.namespaces))
+        elif any(page):
+            struct.pack_into("<I", page, 92, self.group(queue))
+        return page
+
+    def group(self, queue):
+        return 1
+
+    def log(self, queue, sqe):
+        """By bytes or, with OT, from this descriptor on."""
+        index = sqe[58] >> 7 and struct.unpack_from("<I", sqe, 48)[0]
+        return self.whole(queue, self.state, 0)[32 * index - 16 if index else 0:]
+
+    def members(self):
+        return sorted(self.namespaces)
+
+    def whole(self, queue, state, count):
+        nsids = self.members()
+        return struct.pack(f"<QH6xIIQB15x{len(nsids)}I", count, 1, self.group(queue), len(nsids), 0, state, *nsids)
+
+
+class ManyNamespaces(Ana):
+    """More than a list of namespaces has room for."""
+    namespaces = {n: (BLOCKS, 0) for n in range(1, 1101)}
+
+
+class MissesSome(ManyNamespaces):
+    """... some of which are in no group, which is wrong."""
+    def members(self):
+        return super().members()[:1024]
+
+
+class Transits(Ana):
+    """A transition that does not show in the log (Base 2.2 8.1.1.8)."""
+    status = 0x303
+
+
+class TransitsFrom(Transits):
+    state = 3  # inaccessible
+
+
+class Closed(Ana):
+    """Which is wrong: its state is optimized."""
+    status = 0x302
+
+
+class Open(Ana):
+    """Which is wrong: its state is inaccessible."""
+    state = 3
+
+
+class ChangesState(Ana):
+    """... as soon as its log has been read."""
+    def log(self, queue, sqe):
+        queue.reads = getattr(queue, "reads", 0) + 1
+        log = self.whole(queue, 1 + (queue.reads > 1), int(queue.reads > 1))
+        return log[16 if sqe[58] >> 7 and sqe[48] else 0:]
+
+
+class IgnoresIndex(Ana):
+    """Which is wrong: IOS says that there is one."""
+    def log(self, queue, sqe):
+        return self.whole(queue, 1, 0)
+
+
+class MovesGroup(Ana):
+    """Its group is another one for all controllers, with each that is connected."""
+    def group(self, queue):
+        return max(queue.target.controllers)
+
+
+class GroupOfEach(Ana):
+    """Which is wrong: one of its own for each controller."""
+    def group(self, queue):
+        return queue.controller.id
+
+
 # --- reservations ---------------------------------------------------------------------------------
 
 class Reserves(Spoilt):
@@ -1085,6 +1189,17 @@ PEERS = [
     (ListsBeyondOf21, {"base/identify/list-beyond"}, "fail"),
     (HeldByOthers, {"base/identify/capacity"}, "skip"),
     (CountsByTheHour, {"base/log/data-units"}, "skip"),
+    (ManyNamespaces, {"base/ana/members"}, "pass"),
+    (MissesSome, {"base/ana/members"}, "fail"),
+    (Ana, {"base/ana/accessible", "base/ana/same-group", "base/ana/index"}, "pass"),
+    (Transits, {"base/ana/accessible"}, "skip"),
+    (Closed, {"base/ana/accessible"}, "fail"),
+    (TransitsFrom, {"base/ana/inaccessible"}, "skip"),
+    (Open, {"base/ana/inaccessible"}, "fail"),
+    (ChangesState, {"base/ana/index"}, "skip"),
+    (IgnoresIndex, {"base/ana/index"}, "fail"),
+    (MovesGroup, {"base/ana/same-group"}, "skip"),
+    (GroupOfEach, {"base/ana/same-group"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
     (NotifiesLater, {"base/reservation/log-order", "base/reservation/log-reset"}, "pass"),
     (HasDomains, {"base/reservation/persistence-feature"}, "pass"),

@@ -172,10 +172,13 @@ void ana_reads(struct ana_past *p, const struct session_cmd *cmd, uint64_t frame
         p->read_ns = cmd->at.time_ns;
 }
 
+/* A transition that has failed is told of, and the log may be what it was (8.1.1.9). */
 void ana_told(struct ana_past *p)
 {
-        if (p)
-                p->changed = true;
+        if (!p)
+                return;
+        p->changed = true;
+        p->suspected = p->asked = (struct rule_set) { 0 };
 }
 
 uint8_t ana_shown(const struct ana_past *p, uint32_t nsid, int64_t now_ns)
@@ -201,6 +204,13 @@ static bool is_of_ana(uint16_t status)
         return status >= NVME_ANA_LOSS && status <= NVME_ANA_TRANSITION;
 }
 
+/* Transitions need not show in the log, nor in its count, before they have ended (8.1.1.8); there are none from
+ * persistent loss. */
+static bool may_be_in_transition(uint8_t state, uint16_t status)
+{
+        return status == NVME_ANA_TRANSITION && state != ANA_PERSISTENT_LOSS;
+}
+
 /* Of a command that has begun since the log was there. */
 static const struct ana_group *group_of(const struct ana_past *p, const struct session_cmd *cmd)
 {
@@ -217,6 +227,8 @@ void ana_io(struct ana_past *p, const struct session_cmd *cmd, uint16_t status)
                 return;
         if (status == NVME_SUCCESS || is_of_ana(status))
                 p->changed |= is_of_ana(status) != (state >= ANA_INACCESSIBLE);
+        if (may_be_in_transition(state, status))
+                return;
         judge_finds(&p->suspected,
                     (state == ANA_OPTIMIZED || state == ANA_NONOPTIMIZED) && is_of_ana(status),
                     ANA_ACCESSIBLE);

@@ -689,6 +689,25 @@ def ana_changes(c):
     q.log(0x0c, ana_log(0, 4))
 
 
+def io_in_state(state, status, between=lambda q, aer: None):
+    """An I/O command between two log pages that say the same."""
+    def craft(c):
+        q, i = admin(c), io(c)
+        q.identify(oaes=1 << 11, anacap=0x1f)
+        q.run(0x09, cdw=[0x0b, 1 << 11])
+        aer = q.next_cid()
+        q.send(sqe(0x0c, aer))
+        q.log(0x0c, ana_log(0, state))
+        i.run(0x00, nsid=1, status=status)
+        between(q, aer)
+        q.log(0x0c, ana_log(0, state))
+    return craft
+
+
+def tells_of_ana(q, aer):
+    q.answer(aer, result=2 | 3 << 8 | 0x0c << 16)
+
+
 def two_paths(first, second, **late):
     """Two controllers of a subsystem show these ANA states; a Read goes to the first one."""
     def craft(c):
@@ -951,6 +970,10 @@ LAWFUL = {
     "old-names-of-hosts": lambda c: admin(c, hostnqn=UUID.replace(":uuid", ":NVMf:uuid")),
     "aborted-after-abort": aborted(7),
     "ana-changes": ana_changes,
+    "ana-transition-that-does-not-show": io_in_state(1, 0x303),
+    "ana-transition-from-inaccessible": io_in_state(3, 0x303),
+    "ana-state": io_in_state(3, 0x302),
+    "ana-transition-that-has-failed": io_in_state(1, 0x302, tells_of_ana),
     "reserved-bits-of-later": bits_of_later,
     "reserved-bits-without-a-version": bits_without_a_version,
     "no-such-nvm-set": lambda c: (admin(c), io(c, nvmsetid=9, status=2, result=0)),
@@ -1515,6 +1538,9 @@ ALSO = {
     "create": (creates(16), "base/command/reserved"),
     "create-nmic": (creates(31), "base/command/reserved"),
     "ana-log-from-behind": (lambda c: admin(c).log(0x0c, bytes(16), offset=16), "base/command/fields-advised"),
+    "ana-open-and-inaccessible": (io_in_state(1, 0x302), "base/ana/accessible"),
+    "ana-inaccessible-and-lost": (io_in_state(3, 0x301), "base/ana/inaccessible"),
+    "ana-lost-and-in-transition": (io_in_state(4, 0x303), "base/ana/persistent-loss"),
     "non-optimized-path": (two_paths(2, 1), "base/ana/host-path"),
     "transition-at-once": (sent_again(0x303, 0), "base/ana/host-again"),
     "copy-without-resources": (sent_again(0x189, 100, **COPY), "nvm/copy/host-again"),
