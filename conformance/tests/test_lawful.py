@@ -591,11 +591,31 @@ class ListsBeyondOf21(Spoilt):
 
 class HeldByOthers(Spoilt):
     """Another host has a reservation: what a namespace's size is no Read tells."""
+    status, ctratt = CONFLICT, 0
+
     def serve(self, queue, sqe, data):
-        held = bool(queue.qid and sqe[0] == READ)
+        held, described = bool(queue.qid and sqe[0] == READ), sqe[0] == IDENTIFY and sqe[40] == 1
         if held:
-            queue.respond(struct.unpack_from("<H", sqe, 2)[0], CONFLICT)
-        return held
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], self.status)
+        if described:
+            page = bytearray(queue.identify(1, sqe))
+            struct.pack_into("<I", page, 96, self.ctratt)
+            self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], bytes(page))
+        return held or described
+
+
+class HasExtendedFormats(HeldByOthers):
+    """... which the host has not enabled (NVM 1.2 4.1.3.6.1)."""
+    status, ctratt = 0x0b, 1 << 15
+
+
+class HasNoFormat(HeldByOthers):
+    """Which is wrong: there are no extended ones."""
+    status = 0x0b
+
+
+class ZoneIsOffline(HeldByOthers):
+    status = 0x1bb
 
 
 class CountsByTheHour(Spoilt):
@@ -1188,6 +1208,9 @@ PEERS = [
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (ListsBeyondOf21, {"base/identify/list-beyond"}, "fail"),
     (HeldByOthers, {"base/identify/capacity"}, "skip"),
+    (HasExtendedFormats, {"base/identify/capacity"}, "skip"),
+    (HasNoFormat, {"base/identify/capacity"}, "fail"),
+    (ZoneIsOffline, {"base/identify/capacity"}, "skip"),
     (CountsByTheHour, {"base/log/data-units"}, "skip"),
     (ManyNamespaces, {"base/ana/members"}, "pass"),
     (MissesSome, {"base/ana/members"}, "fail"),
