@@ -87,6 +87,8 @@ struct past {
         int64_t format_ns;          /* ... and was sent then */
         uint16_t lsipi;             /* of feature 15h; 0: not known */
         bool context;               /* of the Persistent Event log: it was made */
+        unsigned contexts_out;      /* commands outstanding that make or release one */
+        uint64_t context_frame;     /* of the last of these, or of its completion */
         unsigned pieces;            /* other logs that were read so, by bits */
         int64_t event_ns;           /* the discovery service reported a change of a log, */
         uint8_t event_lid;          /* ... this one; 0: none, or it was read */
@@ -719,6 +721,14 @@ static void on_error_log(const struct answer *a)
                             FAB_CONNECT_NO_LOG);
 }
 
+/* Of the NVM command set or none, and of no vendor's UUID, by which a log page may be another one (5.1.12, 8.1.28). */
+static bool is_generic(const union sqe *s)
+{
+        enum { CSI = 0xff << 24, UUID_INDEX = 0x7f };
+
+        return !(le32_get(s->cdw14) & ((uint32_t)CSI | UUID_INDEX));
+}
+
 /* The page from its beginning, as far as it was asked for (pages.def). */
 static void judge_page(const struct past *p, const struct answer *a)
 {
@@ -731,7 +741,7 @@ static void judge_page(const struct past *p, const struct answer *a)
                              .data = a->cmd->data,
                              .len = a->cmd->data_len };
 
-        if (page.data && !a->cmd->data_cut && log_offset(s) == 0 && !by_index(s))
+        if (page.data && !a->cmd->data_cut && log_offset(s) == 0 && !by_index(s) && is_generic(s))
                 page_judge(&page, a->found);
 }
 
@@ -739,6 +749,18 @@ static void judge_page(const struct past *p, const struct answer *a)
 static unsigned piece_of(uint8_t lid)
 {
         return lid == LOG_ANA ? 1 : lid == LOG_PERSISTENT ? 2 : lid == LOG_HOSTS ? 4 : 0;
+}
+
+static bool moves_context(const union sqe *s)
+{
+        return selector(s) == LOG_PERSISTENT &&
+               (le32_get(s->cdw10) >> 8 & PEL_ACTION_MASK) != PEL_READ;
+}
+
+/* Commands that are outstanding together are executed in any order. */
+static bool knows_context(const struct past *p, const struct session_cmd *read)
+{
+        return p->fresh && !p->contexts_out && p->context_frame < read->at.frame;
 }
 
 /* A log page that the host has read: what it owes thereafter. */
@@ -763,7 +785,8 @@ static void note_read(struct past *p, const struct answer *a, uint8_t lid)
         p->pieces = begins ? p->pieces & ~piece_of(lid) : p->pieces | piece_of(lid);
         if (lid != LOG_PERSISTENT)
                 return;
-        judge_finds(a->found, action == PEL_READ && p->fresh && !p->context, LOG_PEL_CONTEXT);
+        judge_finds(a->found, action == PEL_READ && knows_context(p, a->cmd) && !p->context,
+                    LOG_PEL_CONTEXT);
         p->context = action == PEL_READ ? p->context : action != PEL_RELEASE;
 }
 
@@ -771,6 +794,10 @@ static void on_get_log(struct past *p, const struct answer *a)
 {
         uint8_t lid = selector(&a->cmd->sqe);
 
+        if (moves_context(&a->cmd->sqe)) {
+                p->contexts_out -= p->contexts_out > 0;
+                p->context_frame = a->e->at.frame;
+        }
         if (lid == LOG_CHANGED_NS && succeeded(a) && !keeps_event(&a->cmd->sqe))
                 p->spaces_told = false;
         end_log(p, a);
@@ -950,6 +977,10 @@ static void admin_command(struct past *p, const struct session *s, struct sessio
                 begin_log(p, &cmd->sqe);
                 if (selector(&cmd->sqe) == LOG_ANA)
                         ana_asks(p->ana, cmd);
+                if (moves_context(&cmd->sqe)) {
+                        p->contexts_out++;
+                        p->context_frame = cmd->at.frame;
+                }
                 judge_get_log(p, s, &cmd->sqe, found);
         }
 }

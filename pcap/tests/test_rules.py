@@ -361,6 +361,33 @@ def persistent(*reads):
     return craft
 
 
+def persistent_at_once(*actions):
+    """Two commands that are outstanding together, and the second one completes first; then the host leaves."""
+    def craft(c):
+        q = admin(c)
+        q.identify(lpa=0x14)
+        if 1 not in actions:
+            q.run(0x02, data=b"\x0d\0\0\0", cdw=[0x0d | 1 << 8])
+        cids = [q.next_cid() for _ in actions]
+        for cid, action in zip(cids, actions):
+            q.send(sqe(0x02, cid, dptr=sgl(TRANSPORT, 4), cdw=[0x0d | action << 8]))
+        for cid in reversed(cids):
+            q.controller(pdu(7, struct.pack("<HHII4x", cid, 0, 0, 4), b"\x0d\0\0\0", flags=4))
+            q.answer(cid)
+        q.run(0x02, length=4, cdw=[0x0d | 2 << 8])  # without data
+        q.set(0x464001)
+    return craft
+
+
+def effects_of(dword_14):
+    """Commands Supported and Effects names no command of what is selected."""
+    def craft(c):
+        q = admin(c)
+        q.identify()
+        q.run(0x02, data=bytes(4096), cdw=[5 | 1023 << 16, 0, 0, 0, dword_14])
+    return craft
+
+
 def told_of_a_change(read, wait_ms=9000):
     """The discovery service reports a change; the host leaves."""
     def craft(c):
@@ -942,6 +969,10 @@ LAWFUL = {
     "controller-list": lists(0x13, struct.pack("<HHH", 2, 0, 5)),
     "notice-as-asked": notice(0x100),
     "persistent-event-log": persistent((1, 0), (0, 512), (0, 0), (2, 0)),
+    "persistent-event-log-at-once": persistent_at_once(1, 0),
+    "persistent-event-log-released-at-once": persistent_at_once(0, 2),
+    "effects-of-another-command-set": effects_of(2 << 24),
+    "effects-of-a-uuid": effects_of(1),
     "change-that-is-read": told_of_a_change(read=True),
     "change-that-comes-late": told_of_a_change(read=False, wait_ms=10),
     "host-discovery-log": host_log(HOST_ENTRY),
@@ -1534,6 +1565,8 @@ ALSO = {
                             "base/command/result-reserved"),
     "ranges": (lba_ranges((0, 8), (7, 8)), "nvm/command/overlaps"),
     "late-data": (late_data(2000), "base/abort/which"),
+    "persistent-event-log-after-release": (persistent((1, 0), (2, 0), (0, 0)), "base/log/persistent-context"),
+    "effects-of-nothing": (effects_of(0), "base/log/effects-fields"),
     "log-in-pieces": (persistent((1, 512), (2, 512)), "base/log/read-again"),
     "create": (creates(16), "base/command/reserved"),
     "create-nmic": (creates(31), "base/command/reserved"),
