@@ -256,6 +256,8 @@ void past_free(struct past *p);
 void past_command(const struct session *s, struct session_cmd *cmd, struct rule_set *found);
 void past_answer(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                  const struct trace_event *e, struct rule_set *found);
+/* Its namespaces have no NSID above; 0: it is not known, or may have grown. */
+uint32_t past_nn(const struct association *a);
 /* See ana_shown(). */
 uint8_t past_ana_shown(const struct association *a, uint32_t nsid, int64_t now_ns);
 /* The host ends the connection of an I/O queue, and has not sent Disconnect. */

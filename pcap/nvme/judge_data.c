@@ -114,19 +114,8 @@ static bool ascends(const uint8_t *p, size_t len, size_t size, uint64_t last)
         return true;
 }
 
-/* Whether the list of namespaces, which ascends, has one above NN. */
-static bool exceeds(const uint8_t *list, const struct association *a)
-{
-        uint32_t last = 0;
-
-        for (size_t at = 0; at < IDENTIFY_LEN && le_get(list + at, 4); at += 4)
-                last = (uint32_t)le_get(list + at, 4);
-        return a->identified && last > a->nn;
-}
-
 /* Of Controller Lists CNTLID 0 may be the first. */
-static void judge_lists(const struct association *a, const struct session_cmd *cmd, uint8_t cns,
-                        struct rule_set *found)
+static void judge_lists(const struct session_cmd *cmd, uint8_t cns, struct rule_set *found)
 {
         size_t count = le16_get(*(const le16_t *)(const void *)cmd->data);
         size_t first = count && !le_get(cmd->data + 2, 2) ? 4 : 2;
@@ -134,8 +123,7 @@ static void judge_lists(const struct association *a, const struct session_cmd *c
         bool controllers = cns == CNS_NS_CTRL_LIST || cns == CNS_CTRL_LIST;
 
         judge_finds(found,
-                    namespaces && (!ascends(cmd->data, IDENTIFY_LEN, 4, le32_get(cmd->sqe.nsid)) ||
-                                   exceeds(cmd->data, a)),
+                    namespaces && !ascends(cmd->data, IDENTIFY_LEN, 4, le32_get(cmd->sqe.nsid)),
                     ID_NS_LIST);
         judge_finds(found,
                     controllers && (count > CTRL_LIST_MAX ||
@@ -162,7 +150,7 @@ static void judge_identify(const struct session *s, const struct session_cmd *cm
                 judge_id_ctrl(s, (const void *)cmd->data, found);
         else if (!s->assoc->discovery)
                 judge_id_ns(cmd, cns, found);
-        judge_lists(s->assoc, cmd, cns, found);
+        judge_lists(cmd, cns, found);
 }
 
 /* --- the discovery log ------------------------------------------------------------------------ */

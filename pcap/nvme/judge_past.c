@@ -56,6 +56,9 @@ struct past {
                 struct ns_format format;
         } formats[FORMATS]; /* those that were told last; nsid 0: none */
         unsigned next_format;
+        uint32_t nn;            /* its namespaces have no NSID above; 0: not known */
+        uint32_t above;         /* what a list had all the same; 0: there was none */
+        uint64_t above_frame;   /* when that was seen */
         struct ids_past ids;    /* of its namespaces */
         struct ns_past spaces;  /* as long as changes of them would be told, */
         bool spaces_told;       /* ... which they are not while one was and its log is not read */
@@ -499,6 +502,7 @@ static void forget_namespaces(struct past *p)
         memset(p->attached, 0, sizeof(p->attached));
         memset(&p->ids, 0, sizeof(p->ids));
         memset(&p->spaces, 0, sizeof(p->spaces));
+        p->nn = p->above = 0;
 }
 
 /* Whether a change of namespaces would be told now; what was known of them is over otherwise. */
@@ -1109,6 +1113,11 @@ void past_view(const struct association *a, struct command_view *v)
         v->format = v->sqe ? past_format(a, le32_get(v->sqe->nsid)) : NULL;
 }
 
+uint32_t past_nn(const struct association *a)
+{
+        return a->past ? a->past->nn : 0;
+}
+
 bool past_joined(const struct association *a, struct command_view *v, struct rule_set *found)
 {
         struct past *p = a ? a->past : NULL;
@@ -1215,11 +1224,35 @@ static bool is_nvm(uint8_t csi)
         return csi == 0 || csi == 2;
 }
 
+/* NN may grow with a namespace that is added: a list has too many where NN is the same before and after it. */
+static void on_list(struct past *p, const struct answer *a)
+{
+        size_t n = ns_list_count(a->cmd->data, IDENTIFY_LEN);
+        uint32_t last = n > 0 ? ns_list_get(a->cmd->data, n - 1) : 0;
+
+        if (!p->nn || last <= p->nn)
+                return;
+        p->above = last;
+        p->above_frame = a->e->at.frame;
+        p->nn = 0;
+}
+
+static void on_nn(struct past *p, const struct answer *a)
+{
+        p->nn = le32_get(p->id.nn);
+        if (!p->above || a->cmd->at.frame <= p->above_frame)
+                return;
+        judge_finds(a->found, p->nn < p->above && !is_gapped(a->s->assoc), ID_NS_LIST);
+        p->above = 0;
+}
+
 /* Who reads the list of namespaces from its beginning looks for changes of them. */
 static void on_identifiers(struct past *p, const struct answer *a)
 {
         const union sqe *s = &a->cmd->sqe;
 
+        if (selector(s) == CNS_NS_LIST || selector(s) == CNS_ALLOCATED_NS_LIST)
+                on_list(p, a);
         if (selector(s) == CNS_NS_LIST && !le32_get(s->nsid)) {
                 memset(&p->ids, 0, sizeof(p->ids));
                 if (watches_namespaces(p) && !is_gapped(a->s->assoc))
@@ -1251,6 +1284,7 @@ static void on_identify(struct past *p, const struct answer *a)
         if (selector(s) == CNS_CTRL) {
                 memcpy(&p->id, a->cmd->data, sizeof(p->id));
                 p->has_id = true;
+                on_nn(p, a);
                 judge_versions(p, a);
                 f.known = FIELDS_CTRL;
         } else if (selector(s) == CNS_IOCS_NS && le32_get(s->cdw11) >> 24 == 0) {
@@ -1318,6 +1352,8 @@ static void admin_answer(struct past *p, const struct answer *a)
                 p->formats_out -= p->formats_out > 0;
         else if (s->opc == NVME_NS_ATTACHMENT)
                 on_attachment(p, a);
+        if (s->opc == NVME_NS_ATTACHMENT || s->opc == NVME_NS_MANAGEMENT)
+                p->nn = p->above = 0;
         p->setting -= sets_feature(s) && selector(s) == FEAT_AEC && p->setting > 0;
         p->aborts -= s->opc == NVME_ABORT && p->aborts > 0;
         if (sets_cc(s) || sets_feature(s)) {

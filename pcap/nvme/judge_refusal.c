@@ -35,11 +35,10 @@ static bool is_admin(const struct refused *r)
 /* One that cannot be; another one may have gone while the command was on its way. */
 static bool impossible_nsid(const struct refused *r)
 {
-        const struct association *a = r->s->assoc;
-        uint32_t nsid = le32_get(r->cmd->sqe.nsid);
+        uint32_t nn = r->s->assoc ? past_nn(r->s->assoc) : 0, nsid = le32_get(r->cmd->sqe.nsid);
 
         return r->s->qid > 0 && r->cmd->sqe.opc != NVME_FABRICS &&
-               (nsid == 0 || (a && a->identified && nsid > a->nn && nsid != UINT32_MAX));
+               (nsid == 0 || (nn && nsid > nn && nsid != UINT32_MAX));
 }
 
 /* A size that is none breaks another rule, and over RDMA it may be that of the request that differs. */

@@ -421,7 +421,6 @@ static void identified(struct session_private *p, const struct session_cmd *cmd)
         a->in_capsule = ioccsz * 16 - (uint32_t)sizeof(union sqe);
         a->icdoff = le16_get(id->icdoff);
         a->msdbd = id->msdbd;
-        a->nn = le32_get(id->nn);
         a->long_sgls = le32_get(id->sgls) & SGLS_LLDTS;
         a->identified = true;
 }

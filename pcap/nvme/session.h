@@ -26,9 +26,8 @@ struct association {
         uint32_t in_capsule; /* bytes of in-capsule data of I/O commands, if identified */
         uint16_t icdoff;
         uint8_t msdbd;
-        uint32_t nn;           /* the highest NSID */
         bool long_sgls;        /* SGLS: those longer than the data are supported (LLDTS) */
-        bool identified;       /* the five above are known */
+        bool identified;       /* the four above are known */
         struct past *past;     /* the judge's; NULL where nothing is judged */
         struct session *first; /* its queues, by session.sibling */
         struct association *next;

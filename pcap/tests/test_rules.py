@@ -836,12 +836,28 @@ def infiniband_entry(c):
     discovery(c).log(0x70, disc_log(1, bytes(entry)))
 
 
-def listed(*nsids):
-    """The active namespaces, of a controller with NN 1."""
+def detaches(q):
+    q.run(0x15, nsid=2, h2c=struct.pack("<HH", 1, 1).ljust(4096, b"\0"), cdw=[1])
+
+
+def listed(*nsids, nn=1, between=lambda q: None):
+    """The active namespaces, of a controller with NN 1 before, and this one afterwards."""
     def craft(c):
         q = admin(c)
         q.identify()
         q.run(0x06, data=struct.pack(f"<{len(nsids)}I", *nsids).ljust(4096, b"\0"), cdw=[2])
+        between(q)
+        q.identify(nn=nn)
+    return craft
+
+
+def beyond_nn(*nsids):
+    """The second namespace is refused; before, the list of namespaces has these."""
+    def craft(c):
+        q = admin(c)
+        q.identify()
+        lists_active(q, *nsids)
+        io(c).run(0x00, nsid=2, status=0x0b)
     return craft
 
 
@@ -931,6 +947,9 @@ def numrec(n):
 LAWFUL = {
     "numrec-of-a-long-log": numrec((1 << 54) - 1),
     "namespaces-up-to-nn": listed(1),
+    "namespaces-up-to-nn-that-grows": listed(1, 2, nn=2),
+    "namespaces-beyond-nn-that-shrinks": listed(1, 2, between=detaches),
+    "namespace-that-was-listed": beyond_nn(1, 2),
     "namespace-attached-meanwhile": strange_read(told_in_between),
     "namespace-attached-by-the-host": strange_read(detached_before, again=(1, 2)),
     "namespace-listed-afterwards": strange_read(again=(1, 2)),
@@ -1550,6 +1569,7 @@ def test_a_lawful_capture_is_not_flagged(name, tmp_path):
 ALSO = {
     "numrec-beyond-offsets": (numrec(1 << 54), "fab/discovery/log-header"),
     "namespace-above-nn": (listed(1, 2), "base/identify/list"),
+    "nsid-above-nn": (beyond_nn(1), "fab/nsid/invalid"),
     "nguid-of-zeroes": (descriptors((1, NGUID_TYPE, bytes(16))), "base/identify/unique"),
     "uuid-of-two-namespaces": (descriptors((1, UUID_TYPE, b"u" * 16), (2, UUID_TYPE, b"u" * 16)),
                                "base/identify/unique"),
