@@ -515,6 +515,28 @@ class LogBeyondOffsets(LongLog):
     numrec = (1 << 54) + 2
 
 
+class LogOfAPort(BusyLog):
+    """Its entries are those of the port that they are asked for by: each subsystem numbers its ports itself."""
+    entries = ((1, b"one"), (2, b"two"))
+
+    def log(self, there, genctr):
+        entries = b"".join(bytes([3, 1, 2, 0]) + struct.pack("<HHHH20x32s192x256s256s256x", port, 0xffff, 32, 0, b"4420",
+                           b"nqn.2026-01.org.example:" + name, b"127.0.0.1") for port, name in self.entries)
+        return struct.pack("<QQHB1005x", genctr, len(self.entries), 0, 2) + entries
+
+    def serve(self, queue, sqe, data):
+        supported = not queue.qid and sqe[0] == GET_LOG and sqe[40] == 0
+        if supported:
+            page = struct.pack("<I", 1 | 2 << 16).rjust(4 * 0x70 + 4, b"\0").ljust(1024, b"\0")
+            self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], page)
+        return supported or super().serve(queue, sqe, data)
+
+
+class LogOfTwoPorts(LogOfAPort):
+    """Which is wrong: they are of one subsystem."""
+    entries = ((1, b"one"), (2, b"one"))
+
+
 class CountsReadings(BusyLog):
     """Which is wrong: GENCTR moves while nothing changes."""
     comes = 1 << 30
@@ -977,6 +999,36 @@ class Stores(Spoilt):
         return got
 
 
+class FindsConflicts(Stores):
+    """Attributes that conflict, of Dataset Management and of Reads and Writes (NVM 1.2 figures 48, 58, 75)."""
+    status = 0x180
+
+    def serve(self, queue, sqe, data):
+        if sqe[0] == IDENTIFY and sqe[40] == 1 and not queue.qid:
+            page = bytearray(queue.identify(1, sqe))
+            page[520] = 1 << 2  # ONCS: Dataset Management
+            self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], bytes(page))
+            return True
+        refused = queue.qid and (sqe[0] == 9 and self.refuses(data) or sqe[0] in (READ, WRITE) and sqe[52] == 0xf6)
+        if refused:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], self.status)
+        return bool(refused) or super().serve(queue, sqe, data)
+
+    def refuses(self, ranges):
+        return any(ranges[:4])
+
+
+class FindsOthers(FindsConflicts):
+    """Which is wrong: it refuses what is there for another reason."""
+    status = 2
+
+
+class RefusesBoth(FindsConflicts):
+    """Which is wrong: without context attributes nothing of Dataset Management conflicts."""
+    def refuses(self, ranges):
+        return True
+
+
 class AsksInParts(Stores):
     """R2TL is any number of dwords (T1.0 3.3.2.2)."""
     part = 300
@@ -1199,6 +1251,8 @@ PEERS = [
     (RestartingLog, DISCOVERY, "pass"),
     (CountsReadings, {"fab/discovery/genctr"}, "fail"),
     (LongLog, {"fab/discovery/log-header"}, "skip"),
+    (LogOfAPort, {"fab/discovery/port-local"}, "pass"),
+    (LogOfTwoPorts, {"fab/discovery/port-local"}, "fail"),
     (LogOf16, {"fab/discovery/log-header"}, "fail"),
     (LogBeyondOffsets, {"fab/discovery/log-header"}, "fail"),
     (Copies, {"nvm/copy/limits", "nvm/copy/beyond"}, "pass"),
@@ -1228,6 +1282,9 @@ PEERS = [
     (HasDomains, {"base/reservation/persistence-feature"}, "pass"),
     (ReportsControllers, {"base/reservation/host", "base/reservation/report"}, "pass"),
     (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
+    (FindsConflicts, {"nvm/hints/dsm", "nvm/hints/read-write"}, "pass"),
+    (FindsOthers, {"nvm/hints/dsm", "nvm/hints/read-write"}, "fail"),
+    (RefusesBoth, {"nvm/hints/dsm"}, "fail"),
     (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),
     (AnswersTermReq, {"tcp/termreq/h2ctermreq-fes"}, "pass"),
     (RefusesPadding, PADDED, "pass"),
