@@ -38,7 +38,6 @@ static uint32_t log_needs(const union sqe *s)
 
 uint32_t sqe_needs(const struct queue_past *q, const union sqe *s)
 {
-
         if (q->qid != 0)
                 return 0;
         if (s->opc == NVME_IDENTIFY)
