@@ -12,10 +12,16 @@
 #include "pdu/core/crc32c.h"
 #include "pdu/nvme/tcp/framer.h"
 
+enum {
+        SINK_MAX = 64 << 20,   /* bytes of data of a PDU; longer data is not kept, */
+        SINKS_ALL = 256 << 20, /* nor more of all PDUs that are incomplete */
+};
+
 struct direction {
         struct framer framer;
         uint8_t *carry; /* FRAMER_BUFFER_MIN bytes, while a unit is incomplete */
-        struct bytes sink;
+        uint8_t *sink;  /* data of the PDU in hand, sink_len bytes; NULL: it is not kept */
+        size_t sink_len;
         bool lost;                  /* after a gap or a fault: in search of the next PDU */
         bool cut;                   /* the PDU in hand has holes */
         uint64_t fed;               /* bytes of the stream so far, holes included */
@@ -167,6 +173,32 @@ static bool is_plausible(const uint8_t *p, size_t n, enum party sender)
         return is_common(&h.ch, sender);
 }
 
+/* --- data that does not stay in place ---------------------------------------------------------- */
+
+static void drop_sink(struct tracer *t, struct direction *d)
+{
+        t->sinks -= d->sink_len;
+        d->sink_len = 0;
+        free(d->sink);
+        d->sink = NULL;
+}
+
+static void get_sink(struct tracer *t, struct direction *d)
+{
+        uint32_t n = d->framer.data_len;
+
+        drop_sink(t, d);
+        if (!t->options.data || n <= FRAMER_IN_PLACE || n > SINK_MAX || n > SINKS_ALL - t->sinks)
+                return;
+        d->sink = malloc(n);
+        if (!d->sink) {
+                t->no_memory = true;
+                return;
+        }
+        t->sinks += d->sink_len = n;
+        framer_sink(&d->framer, d->sink);
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn *c, bool begun)
@@ -193,7 +225,7 @@ static void flow_close(struct tracer *t, struct trace_flow *f)
         trace_emit_kind(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 free(f->dir[p].carry);
-                bytes_free(&f->dir[p].sink);
+                drop_sink(t, &f->dir[p]);
         }
         free(f);
 }
@@ -233,13 +265,7 @@ static void take_header(struct tracer *t, struct trace_flow *f, enum party sende
         d->first = t->at;
         pdu_event(t, f, sender, TRACE_HEADER, &e, &pdu);
         trace_emit(t, &e);
-        if (!t->options.data || fr->data_len <= FRAMER_IN_PLACE || fr->data_len > 64u << 20)
-                return;
-        d->sink.n = 0;
-        if (bytes_reserve(&d->sink, fr->data_len))
-                framer_sink(fr, d->sink.p);
-        else
-                t->no_memory = true;
+        get_sink(t, d);
 }
 
 /* What both ICs settle (T1.0 3.6.2.2, 3.6.2.3): the same as the tracker does. */
@@ -296,6 +322,7 @@ static void take_pdu(struct tracer *t, struct trace_flow *f, enum party sender)
         pdu.pad_set = framer_pad_set(&d->framer);
         t->totals.pdus++;
         trace_emit(t, &e);
+        drop_sink(t, d);
         if (pdu.h->ch.type == PDU_ICREQ)
                 f->hpda = pdu.h->icreq.hpda;
         else if (pdu.h->ch.type == PDU_ICRESP && !f->negotiated)
@@ -506,11 +533,19 @@ static uint32_t within_data(const struct direction *d, uint32_t n)
         return d->ends - d->fed < n ? (uint32_t)(d->ends - d->fed) : n;
 }
 
+/* It costs the same however long it is: what lies in long data is passed over, but for its last byte, with which the PDU
+ * may be over. */
 static void feed_hole(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
 {
         static const uint8_t zeroes[16384];
+        struct direction *d = &f->dir[sender];
+        uint32_t skipped = framer_skip(&d->framer, n - 1);
 
-        f->dir[sender].cut = true;
+        d->cut = true;
+        d->fed += skipped;
+        n -= skipped;
+        if (skipped > 0)
+                drop_sink(t, d);
         t->totals.gaps++;
         while (n > 0) {
                 uint32_t part = n < sizeof(zeroes) ? n : (uint32_t)sizeof(zeroes);
@@ -531,6 +566,7 @@ static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, 
                 return;
         n -= hole; /* 0: nobody knows how many */
         framer_attach(&d->framer, NULL, 0);
+        drop_sink(t, d);
         d->lost = true;
         d->skipped = 0;
         if (!f->negotiated)

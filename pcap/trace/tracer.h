@@ -16,8 +16,9 @@ struct tracer {
         struct trace_totals totals;
         struct capture_place at; /* of the packet in hand */
         struct roce *roce;       /* NULL: no such packet yet */
-        uint64_t sealed;         /* connections of which nothing but a ClientHello was told */
-        bool sealing;            /* the connection that is being opened is one of these */
+        size_t sinks;    /* bytes that a family's streams keep of messages that are incomplete */
+        uint64_t sealed; /* connections of which nothing but a ClientHello was told */
+        bool sealing;    /* the connection that is being opened is one of these */
         bool no_memory;
 };
 

@@ -18,7 +18,14 @@ static uint32_t get32(const uint8_t *p)
 
 /* --- from layer to layer ---------------------------------------------------------------------- */
 
-enum { DEPTH_MAX = 5 }; /* IP headers within one another */
+enum {
+        DEPTH_MAX = 5, /* IP headers within one another */
+        WHOLE_MAX =
+            1024
+            << 10 /* bytes of a frame: segments that a network card shall cut or has joined, twice
+                                * as long as Linux makes them. Where the IP header leaves the length out, only
+                                * the file says it. */
+};
 
 /* Who names the layer that follows; the numbers are of each its own. */
 enum namer {
@@ -385,8 +392,11 @@ static bool take_link(struct walk *w, const struct packet_link *link)
 enum packet_kind packet_parse(const struct packet_link *link, const uint8_t *p, size_t captured,
                               size_t whole, struct packet *out)
 {
-        struct walk w = { .c = { p, captured, whole > captured ? whole : captured }, .out = out };
+        struct walk w = { .out = out };
 
+        if (whole > WHOLE_MAX)
+                whole = WHOLE_MAX;
+        w.c = (struct cursor) { p, captured, whole > captured ? whole : captured };
         *out = (struct packet) { 0 };
         if (!link)
                 return PACKET_LINK;

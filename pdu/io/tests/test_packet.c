@@ -362,6 +362,31 @@ static void test_random_bytes(void **state)
         }
 }
 
+/* Its IP header leaves the length out, and the file says what no network card makes. */
+static void test_length_that_no_frame_has(void **state)
+{
+        enum { IP4_LEN = 14 + 2, IP6_LEN = 14 + 4, MOST = 1 << 20 };
+        struct frame four = tcp_packet(), six = { .n = 0 };
+        struct packet p;
+
+        (void)state;
+        add_ether(&four, 0x0800);
+        memset(start_of(&four) + IP4_LEN, 0, 2);
+        prepend(&six, four.bytes + ROOM - TCP_AT_END, TCP_AT_END);
+        add_ip6(&six, IPPROTO_TCP);
+        add_ether(&six, 0x86dd);
+        memset(start_of(&six) + IP6_LEN, 0, 2);
+        for (struct frame *f = &four; f; f = f == &four ? &six : NULL) {
+                size_t heads = f->n - DATA_LEN;
+
+                assert_int_equal(parse(f, f->n, heads + 400000, &p), PACKET_TCP);
+                assert_int_equal(p.whole, 400000);
+                assert_int_equal(parse(f, f->n, UINT32_MAX, &p), PACKET_TCP);
+                assert_int_equal(p.whole, MOST - heads);
+                assert_int_equal(p.n, DATA_LEN);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -370,6 +395,7 @@ int main(void)
                 cmocka_unit_test(test_options_beyond_the_datagram),
                 cmocka_unit_test(test_inner_packet_beyond_the_tunnel),
                 cmocka_unit_test(test_outer_packet_shorter_than_the_tunnel),
+                cmocka_unit_test(test_length_that_no_frame_has),
                 cmocka_unit_test(test_labels_without_a_bottom),
                 cmocka_unit_test(test_session_of_no_length),
                 cmocka_unit_test(test_depth),

@@ -133,7 +133,7 @@ static uint32_t take_data(struct framer *f, const uint8_t *p, size_t n)
 {
         uint32_t len = least(n, f->data_len - f->data_got);
 
-        if (f->ddgst_len > 0)
+        if (f->ddgst_len > 0 && !f->holed)
                 f->crc = crc32c_more(f->crc, p, len);
         f->data_got += len;
         return len;
@@ -159,6 +159,19 @@ size_t framer_feed(struct framer *f, const void *bytes, size_t n)
         memcpy(iov[0].iov_base, bytes, n);
         framer_received(f, n);
         return n;
+}
+
+uint32_t framer_skip(struct framer *f, uint32_t n)
+{
+        uint32_t pad = least(n, f->pad_left), data = least(n - pad, f->data_len - f->data_got);
+
+        if (f->state != AT_STREAM)
+                return 0;
+        f->pad_left -= pad;
+        f->data_got += data;
+        f->holed = true;
+        f->sink = NULL;
+        return pad + data;
 }
 
 /* --- header ----------------------------------------------------------------------------------- */
@@ -256,7 +269,7 @@ static void measure_body(struct framer *f, uint32_t head)
         f->sink = NULL;
         f->data = NULL;
         f->pad = 0;
-        f->ddgst_bad = false;
+        f->ddgst_bad = f->holed = false;
         f->state = f->data_len <= FRAMER_IN_PLACE ? AT_PLACE : AT_STREAM;
 }
 
@@ -285,7 +298,8 @@ static void judge_data(struct framer *f, const uint8_t *ddgst)
 {
         enum rule_id rule = f->sender == PARTY_HOST ? TCP_DDGST_H2C : TCP_DDGST_C2H;
 
-        f->ddgst_bad = f->crc != le_get(ddgst, PDU_DIGEST_LEN) && !rule_in(f->waived, rule);
+        f->ddgst_bad =
+            !f->holed && f->crc != le_get(ddgst, PDU_DIGEST_LEN) && !rule_in(f->waived, rule);
 }
 
 static enum framer_event read_place(struct framer *f)

@@ -52,6 +52,7 @@ struct framer {
         uint8_t state, ddgst_len;
         uint8_t pad; /* its bytes, one ORed to the other */
         bool ddgst_bad;
+        bool holed; /* bytes of its data were passed over */
         struct fault fault;
 };
 
@@ -79,6 +80,11 @@ void framer_received(struct framer *f, size_t n);
 /* Both, for bytes that lie elsewhere: copies as many of them as have room in one place, at least one
  * of n > 0, and returns how many. Events are taken before the next call. */
 size_t framer_feed(struct framer *f, const void *bytes, size_t n);
+
+/* The next n bytes are nowhere, as in a capture that lacks them: passes over as many of them as belong to data longer than
+ * FRAMER_IN_PLACE, without looking at each, and returns how many. Of that PDU no data is handed out, and its DDGST is
+ * not judged. After FRAMER_MORE only. */
+uint32_t framer_skip(struct framer *f, uint32_t n);
 
 /* The next thing that the bytes received contain: the header of a PDU, then the whole of it. MORE: they are
  * used up. FAULT (framer_fault()) stays. */

@@ -505,6 +505,67 @@ static void a_bad_data_digest_ends_nothing(void **state)
         assert_null(strstr(fault_of(PARTY_HOST, &waived), "bad"));
 }
 
+/* Feeds the stream but for n bytes, and says how many of these were passed over; zeroes stand for the rest. */
+static uint32_t feed_but(struct setup *setup, size_t from, uint32_t n, struct events *e)
+{
+        static const uint8_t zeroes[64];
+        struct subject *subject = make(setup);
+        uint32_t skipped;
+
+        feed(subject, s.bytes, from, e);
+        skipped = framer_skip(&subject->f, n);
+        assert_in_range(n - skipped, 0, sizeof(zeroes));
+        feed(subject, zeroes, n - skipped, e);
+        feed(subject, s.bytes + from + n, s.len - from - n, e);
+        drop(subject);
+        return skipped;
+}
+
+/* The stream goes on where it would have; of the data nothing is said. */
+static void what_is_nowhere_is_passed_over(void **state)
+{
+        enum { PDO = 128, LEN = 100000 };
+        static const struct {
+                size_t from;
+                uint32_t n, skipped;
+        } holes[] = {
+                { 28, LEN / 2, LEN / 2 },           /* from the first byte of PAD on */
+                { 1000, 1, 1 },                     /* in the data */
+                { PDO, LEN, LEN },                  /* all data */
+                { 1000, LEN - 872, LEN - 872 },     /* to its end */
+                { 1000, LEN - 872 + 4, LEN - 872 }, /* and the digest */
+        };
+        struct setup setup = { .sender = PARTY_CONTROLLER };
+
+        (void)state;
+        start(true, true, PDO / 4 - 1);
+        setup.format = s.format;
+        add_data(PDU_C2H_DATA, 0, LEN);
+        add_resp();
+        for (size_t i = 0; i < sizeof(holes) / sizeof(holes[0]); i++) {
+                static struct events e;
+
+                e.len = 0;
+                assert_int_equal(feed_but(&setup, holes[i].from, holes[i].n, &e), holes[i].skipped);
+                assert_string_equal(e.text, "header 07 100000\npdu 07 100000 00000000\n"
+                                            "header 05 0\npdu 05 0 00000000\n");
+        }
+}
+
+static void of_short_data_and_between_pdus_nothing_is_passed_over(void **state)
+{
+        struct setup setup = { .sender = PARTY_HOST };
+        static struct events e;
+
+        (void)state;
+        start(false, false, 0);
+        add_cmd(1, 512);
+        assert_int_equal(feed_but(&setup, 0, 0, &e), 0);
+        assert_int_equal(feed_but(&setup, 40, 10, &e), 0);
+        assert_int_equal(feed_but(&setup, 100, 10, &e), 0);
+        assert_int_equal(feed_but(&setup, s.len - 1, 1, &e), 0);
+}
+
 static void header_fields_are_judged(void **state)
 {
         (void)state;
@@ -658,6 +719,8 @@ int main(void)
                 cmocka_unit_test(plen_is_bounded),
                 cmocka_unit_test(a_bad_header_digest_is_its_fei),
                 cmocka_unit_test(a_bad_data_digest_ends_nothing),
+                cmocka_unit_test(what_is_nowhere_is_passed_over),
+                cmocka_unit_test(of_short_data_and_between_pdus_nothing_is_passed_over),
                 cmocka_unit_test(header_fields_are_judged),
                 cmocka_unit_test(odd_lengths_are_left_to_the_tracker),
                 cmocka_unit_test(waived_lengths_keep_the_stream),
