@@ -42,6 +42,21 @@ static void scrub_pdu(struct anonymizer *w, const struct record *r, uint8_t *dat
                 memset(data, 0, n); /* nobody knows what it is */
 }
 
+/* False: no memory. */
+static bool write_whole(struct anonymizer *w, const struct record *r)
+{
+        const struct trace_pdu *p = r->e->pdu;
+        struct wire_parts parts;
+
+        if (!wire_bytes(&w->message, p, &parts))
+                return false;
+        if (p->data_len > 0) {
+                scrub_pdu(w, r, w->message.p + parts.data, p->data_len);
+                wire_sum(&w->message, &parts, p->ddgst_bad);
+        }
+        return true;
+}
+
 /* A PDU whose data is not all there is written up to its data, and the rest is a gap again. */
 static void write_pdu(struct anonymizer *w, struct capture_flow *f, const struct record *r,
                       struct tcp_copy *t)
@@ -49,20 +64,15 @@ static void write_pdu(struct anonymizer *w, struct capture_flow *f, const struct
         const struct trace_pdu *p = r->e->pdu;
         size_t done = t->written[r->e->sender];
         bool whole = p->data_len == 0 || (p->data && !p->cut);
-        struct wire_parts parts;
 
-        if (!wire_bytes(&w->message, p, &parts)) {
+        if (!(whole ? write_whole(w, r) : wire_front(&w->message, p))) {
                 w->no_memory = true;
                 return;
         }
-        if (p->data_len > 0 && whole) {
-                scrub_pdu(w, r, w->message.p + parts.data, p->data_len);
-                wire_sum(&w->message, &parts, p->ddgst_bad);
-        }
-        capture_flow_data(w->out, f, r->e->sender, w->message.p + done,
-                          (whole ? w->message.n : parts.data) - done, r->e->at.time_ns);
+        capture_flow_data(w->out, f, r->e->sender, w->message.p + done, w->message.n - done,
+                          r->e->at.time_ns);
         if (!whole)
-                f->seq[r->e->sender] += (uint32_t)(w->message.n - parts.data);
+                f->seq[r->e->sender] += wire_rest(p);
 }
 
 /* Of a header that cannot be believed what came of it, its digest too, and the stream is lost. */

@@ -73,7 +73,7 @@ static bool seed(struct extract_seed *s, const void *record, struct bytes *room)
         const struct trace_capsule *c = &e->capsule;
         struct wire_parts parts;
 
-        if (e->kind == TRACE_PDU && !e->pdu->cut) {
+        if (e->kind == TRACE_PDU && !e->pdu->cut && (e->pdu->data || e->pdu->data_len == 0)) {
                 if (!wire_bytes(room, e->pdu, &parts))
                         return false;
                 snprintf(s->kind, sizeof(s->kind), "tcp-%s", pdu_info(e->pdu->h->ch.type)->name);

@@ -15,6 +15,14 @@ enum {
         KEY_SEARCH_MAX = 1024, /* outstanding commands whose keys are compared */
         ADMIN_DATA_MAX = 1 << 20,
         WHY_MAX = 512,
+        /* Of all connections, at a time: */
+        COMMANDS_ALL = 1 << 17,    /* outstanding */
+        ADMIN_DATA_ALL = 64 << 20, /* bytes of their data; */
+        DATA_ALL = 256 << 20,      /* ... where all of it is kept */
+        /* Holes in data cost time and memory, and no file holds them. Where pieces come in any order, there are at most as
+         * many bytes of them as of data, and where frames were lost, few times as many. */
+        HOLES_AT_FIRST = 64 << 20,
+        HOLES_PER_BYTE = 16, /* of data */
 };
 #define FAILED_NS INT64_C(1000000000)
 
@@ -43,6 +51,9 @@ struct reader {
         struct association *associations;
         struct session_cmd *spare;             /* records of commands that are over */
         struct session_cmd *lost, **lost_last; /* given up with the event in hand */
+        unsigned outstanding;                  /* commands of all sessions */
+        size_t kept;                           /* bytes of their data */
+        uint64_t holes;                        /* bytes that there may still be in it */
         struct auth_memory auth;
         struct tls_memory tls;
         struct host_memory hosts;
@@ -120,9 +131,18 @@ static void link_cmd(struct session_private *p, struct session_cmd *cmd)
         p->outstanding++;
 }
 
+static void drop_data(struct reader *r, struct session_cmd *cmd)
+{
+        r->kept -= cmd->data_len;
+        cmd->data_len = 0;
+        free(cmd->data);
+        cmd->data = NULL;
+}
+
 static void free_cmd(struct reader *r, struct session_cmd *cmd)
 {
-        free(cmd->data);
+        drop_data(r, cmd);
+        r->outstanding--;
         cmd->next = r->spare;
         r->spare = cmd;
 }
@@ -169,6 +189,15 @@ static void take_gap(struct reader *r, struct session_private *p, enum party sen
                 give_up(r, p, p->oldest);
 }
 
+/* There are too many: the oldest one of a queue goes for a new one, as if what answers it were missing. */
+static void make_room(struct reader *r, struct session_private *p)
+{
+        if (r->outstanding < COMMANDS_ALL || !p->oldest)
+                return;
+        p->pub.gapped = true;
+        give_up(r, p, p->oldest);
+}
+
 static struct session_cmd *new_cmd(struct reader *r)
 {
         struct session_cmd *cmd = r->spare;
@@ -188,11 +217,14 @@ static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, 
 
         if (old)
                 give_up(r, p, old);
+        else
+                make_room(r, p);
         cmd = new_cmd(r);
         if (!cmd) {
                 r->no_memory = true;
                 return NULL;
         }
+        r->outstanding++;
         *cmd =
             (struct session_cmd) { .cid = cid, .sqe = *s, .at = *at, .serial = ++p->pub.commands };
         link_cmd(p, cmd);
@@ -232,31 +264,52 @@ static uint32_t data_max(const struct reader *r, const struct session *s,
                    : 0;
 }
 
+/* Whether the data may be as long; n bytes of it are there. */
+static bool has_room(struct reader *r, const struct session_cmd *cmd, uint32_t len, uint32_t n)
+{
+        size_t all = r->options.keep_data ? DATA_ALL : ADMIN_DATA_ALL;
+        uint32_t more = len - cmd->data_len, hole = more > n ? more - n : 0;
+
+        if (more > all - r->kept || hole > r->holes)
+                return false;
+        r->holes -= hole;
+        return true;
+}
+
+/* With zeroes. False: there is no room. */
+static bool lengthen_data(struct reader *r, struct session_cmd *cmd, uint32_t len, uint32_t n)
+{
+        bool room = has_room(r, cmd, len, n);
+        uint8_t *more = room ? realloc(cmd->data, len) : NULL;
+
+        r->no_memory |= room && !more;
+        if (!more)
+                return false;
+        memset(more + cmd->data_len, 0, len - cmd->data_len);
+        r->kept += len - cmd->data_len;
+        cmd->data = more;
+        cmd->data_len = len;
+        return true;
+}
+
 static void keep_data(struct reader *r, const struct session *s, struct session_cmd *cmd,
                       uint64_t offset, const uint8_t *p, uint32_t n)
 {
         uint32_t max = data_max(r, s, cmd);
         uint64_t end = offset + n;
-        uint8_t *more;
 
-        if (max == 0 || end > max) {
-                cmd->data_cut |= max > 0;
+        if (max == 0)
                 return;
-        }
-        if (end > cmd->data_len) {
-                more = realloc(cmd->data, end);
-                if (!more) {
-                        r->no_memory = true;
-                        return;
-                }
-                memset(more + cmd->data_len, 0, end - cmd->data_len);
-                cmd->data = more;
-                cmd->data_len = (uint32_t)end;
-        }
-        if (p)
+        cmd->data_cut |= end > max || !p;
+        if (end > max || cmd->data_dropped)
+                return;
+        r->holes += p ? (uint64_t)n * HOLES_PER_BYTE : 0;
+        if (end > cmd->data_len && !lengthen_data(r, cmd, (uint32_t)end, p ? n : 0)) {
+                drop_data(r, cmd);
+                cmd->data_cut = cmd->data_dropped = true;
+        } else if (p) {
                 memcpy(cmd->data + offset, p, n);
-        else
-                cmd->data_cut = true;
+        }
 }
 
 static void take_data(struct reader *r, const struct session *s, struct session_cmd *cmd,
@@ -1041,6 +1094,7 @@ struct reader *reader_new(const struct session_options *options, record_fn *fn, 
                 return NULL;
         r->options = *options;
         r->tls.shown = options->shows_tls;
+        r->holes = HOLES_AT_FIRST;
         r->fn = fn;
         r->user = user;
         return r;

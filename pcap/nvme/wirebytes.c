@@ -21,17 +21,29 @@ bool wire_head(struct bytes *out, const struct trace_pdu *p)
                (head == hlen || add_sum(out, p->hdgst));
 }
 
-bool wire_bytes(struct bytes *out, const struct trace_pdu *p, struct wire_parts *parts)
+bool wire_front(struct bytes *out, const struct trace_pdu *p)
 {
         uint32_t head = pdu_head_len(p->h, p->format);
         uint32_t start = p->data_len ? pdu_data_start(p->h, p->format) : head;
 
-        *parts = (struct wire_parts) { .has_ddgst = pdu_has_ddgst(p->h, p->format) };
         out->n = 0;
         if (!wire_head(out, p) || (start > out->n && !bytes_add(out, NULL, start - out->n)))
                 return false;
         if (p->pad_set)
                 out->p[start - 1] = 1;
+        return true;
+}
+
+uint32_t wire_rest(const struct trace_pdu *p)
+{
+        return p->data_len + (pdu_has_ddgst(p->h, p->format) ? PDU_DIGEST_LEN : 0u);
+}
+
+bool wire_bytes(struct bytes *out, const struct trace_pdu *p, struct wire_parts *parts)
+{
+        *parts = (struct wire_parts) { .has_ddgst = pdu_has_ddgst(p->h, p->format) };
+        if (!wire_front(out, p))
+                return false;
         parts->data = out->n;
         if (!bytes_add(out, p->data, p->data_len))
                 return false;

@@ -13,7 +13,10 @@ struct wire_parts { /* offsets in the PDU */
 
 /* Its header, with the digest that it had, after what is in `out`. False: no memory. */
 bool wire_head(struct bytes *out, const struct trace_pdu *p);
-/* Into `out`, from its start; data that was not kept is zero. False: no memory. */
+/* Into `out`, from its start: all before its data; how many bytes follow that. False: no memory. */
+bool wire_front(struct bytes *out, const struct trace_pdu *p);
+uint32_t wire_rest(const struct trace_pdu *p);
+/* Into `out`, from its start; its data was kept, or it has none. False: no memory. */
 bool wire_bytes(struct bytes *out, const struct trace_pdu *p, struct wire_parts *parts);
 /* Its DDGST over the data as it is now; wrong: any other value. */
 void wire_sum(struct bytes *pdu, const struct wire_parts *parts, bool wrong);

@@ -85,7 +85,7 @@ static void take_data(struct replay_plan *p, struct plan_cmd *c, const struct re
 
         c->len = described(r);
         c->data_cut = cmd->data_cut;
-        if (cmd->data_len == 0)
+        if (cmd->data_len == 0 || cmd->data_cut)
                 return;
         if (cmd->data_len > c->data_len)
                 c->data = add(p, cmd->data_len);
