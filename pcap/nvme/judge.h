@@ -218,9 +218,10 @@ void judge_restart(const struct host_memory *m, const struct connect_data *c,
 
 /* --- Asymmetric Namespace Access (judge_ana.c) --------------------------------------------------- */
 
+struct keep;
 struct ana_past; /* of an association */
-/* NULL if out of memory; all that follows accepts NULL. */
-struct ana_past *ana_past_new(void);
+/* NULL if out of memory; all that follows accepts NULL. logs: room for the log that it keeps; outlives it. */
+struct ana_past *ana_past_new(struct keep *logs);
 void ana_past_free(struct ana_past *p);
 /* A Controller Level Reset: what was known is over. */
 void ana_past_reset(struct ana_past *p);
@@ -249,8 +250,9 @@ void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct 
 
 /* --- what an association has been through (judge_past.c) ---------------------------------------- */
 
-/* NULL: out of memory. connect: that of the admin queue. past_free() accepts NULL. */
-struct past *past_new(const struct session_cmd *connect);
+/* NULL: out of memory. connect: that of the admin queue; logs: room for the logs that it keeps, which outlives it.
+ * past_free() accepts NULL. */
+struct past *past_new(const struct session_cmd *connect, struct keep *logs);
 void past_free(struct past *p);
 /* A command of one of its queues, whose capsule is whole; and its completion. */
 void past_command(const struct session *s, struct session_cmd *cmd, struct rule_set *found);

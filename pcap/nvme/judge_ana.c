@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "pcap/trace/keep.h"
 #include "pdu/nvme/wire/identify.h"
 #include "pdu/nvme/wire/logs.h"
 
@@ -21,6 +22,7 @@ enum {
 #define SETTLES_NS INT64_C(2000000000)
 
 struct ana_past {
+        struct keep *logs;
         uint8_t *log;              /* NULL: none was seen since the last reset */
         uint32_t len;              /* of its header and groups */
         uint64_t frame;            /* by which it was there */
@@ -31,17 +33,22 @@ struct ana_past {
         bool changed;    /* it may show other states since */
 };
 
-struct ana_past *ana_past_new(void)
+struct ana_past *ana_past_new(struct keep *logs)
 {
-        return calloc(1, sizeof(struct ana_past));
+        struct ana_past *p = calloc(1, sizeof(*p));
+
+        if (p)
+                p->logs = logs;
+        return p;
 }
 
 void ana_past_reset(struct ana_past *p)
 {
         if (!p)
                 return;
+        keep_less(p->logs, p->len);
         free(p->log);
-        *p = (struct ana_past) { 0 };
+        *p = (struct ana_past) { .logs = p->logs };
 }
 
 void ana_past_free(struct ana_past *p)
@@ -162,10 +169,14 @@ void ana_reads(struct ana_past *p, const struct session_cmd *cmd, uint64_t frame
                 return;
         if (p->log)
                 compare(p, cmd->data, len, cmd->at.frame, found);
-        copy = malloc(len);
         ana_past_reset(p);
-        if (!copy)
+        if (!keep_more(p->logs, len, len))
                 return;
+        copy = malloc(len);
+        if (!copy) {
+                keep_less(p->logs, len);
+                return;
+        }
         p->log = memcpy(copy, cmd->data, len);
         p->len = len;
         p->frame = frame;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "pcap/trace/keep.h"
 #include "pdu/nvme/machine/judge.h"
 #include "pdu/nvme/wire/answers.h"
 #include "pdu/nvme/wire/commands.h"
@@ -110,7 +111,8 @@ struct past {
         unsigned events;
         uint64_t genctr; /* of the discovery log that is kept here from its beginning */
         uint8_t *log;
-        uint32_t log_len;
+        uint32_t log_len, log_room;
+        struct keep *logs;
         bool log_differs;     /* a piece of it is not what it was */
         struct ana_past *ana; /* may be NULL */
         bool ana_begun;       /* its log was read from offset 0 */
@@ -118,7 +120,7 @@ struct past {
         int64_t left_ns; /* the host ended an I/O queue's connection without Disconnect; 0: no */
 };
 
-struct past *past_new(const struct session_cmd *connect)
+struct past *past_new(const struct session_cmd *connect, struct keep *logs)
 {
         struct past *p = calloc(1, sizeof(*p));
 
@@ -132,7 +134,8 @@ struct past *past_new(const struct session_cmd *connect)
                 p->sqsize = le16_get(connect->sqe.connect.sqsize);
                 p->kato = le32_get(connect->sqe.connect.kato);
                 p->heard_ns = connect->at.time_ns;
-                p->ana = ana_past_new();
+                p->ana = ana_past_new(logs);
+                p->logs = logs;
         }
         return p;
 }
@@ -140,6 +143,7 @@ struct past *past_new(const struct session_cmd *connect)
 void past_free(struct past *p)
 {
         if (p) {
+                keep_less(p->logs, p->log_room);
                 free(p->log);
                 ana_past_free(p->ana);
         }
@@ -654,15 +658,32 @@ static bool differs(const struct past *p, const struct session_cmd *cmd, uint64_
         return memcmp(p->log + at, cmd->data, n) != 0;
 }
 
+static bool has_log_room(struct past *p, uint64_t len)
+{
+        size_t more = len > p->log_room ? (size_t)len - p->log_room : 0;
+        uint8_t *log;
+
+        if (more == 0)
+                return true;
+        if (!keep_more(p->logs, more, more))
+                return false;
+        log = realloc(p->log, (size_t)len);
+        if (!log) {
+                keep_less(p->logs, more);
+                return false;
+        }
+        p->log = log;
+        p->log_room = (uint32_t)len;
+        return true;
+}
+
 static void keep_log(struct past *p, const struct session_cmd *cmd, uint64_t at)
 {
         uint64_t end = at + cmd->data_len;
-        uint8_t *more;
 
-        if (at > p->log_len || end <= p->log_len || end > LOG_MAX || !(more = realloc(p->log, end)))
+        if (at > p->log_len || end <= p->log_len || end > LOG_MAX || !has_log_room(p, end))
                 return;
-        memcpy(more + at, cmd->data, cmd->data_len);
-        p->log = more;
+        memcpy(p->log + at, cmd->data, cmd->data_len);
         p->log_len = (uint32_t)end;
 }
 

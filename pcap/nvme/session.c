@@ -7,6 +7,7 @@
 
 #include "family.h"
 #include "pcap/nvme/judge.h"
+#include "pcap/trace/keep.h"
 #include "pdu/nvme/wire/commands.h"
 #include "pdu/nvme/wire/reservation.h"
 
@@ -15,14 +16,7 @@ enum {
         KEY_SEARCH_MAX = 1024, /* outstanding commands whose keys are compared */
         ADMIN_DATA_MAX = 1 << 20,
         WHY_MAX = 512,
-        /* Of all connections, at a time: */
-        COMMANDS_ALL = 1 << 17,    /* outstanding */
-        ADMIN_DATA_ALL = 64 << 20, /* bytes of their data; */
-        DATA_ALL = 256 << 20,      /* ... where all of it is kept */
-        /* Holes in data cost time and memory, and no file holds them. Where pieces come in any order, there are at most as
-         * many bytes of them as of data, and where frames were lost, few times as many. */
-        HOLES_AT_FIRST = 64 << 20,
-        HOLES_PER_BYTE = 16, /* of data */
+        COMMANDS_ALL = 1 << 17, /* outstanding, of all connections */
 };
 #define FAILED_NS INT64_C(1000000000)
 
@@ -52,8 +46,8 @@ struct reader {
         struct session_cmd *spare;             /* records of commands that are over */
         struct session_cmd *lost, **lost_last; /* given up with the event in hand */
         unsigned outstanding;                  /* commands of all sessions */
-        size_t kept;                           /* bytes of their data */
-        uint64_t holes;                        /* bytes that there may still be in it */
+        struct keep keep;                      /* of their data */
+        struct keep logs;                      /* that are compared with later ones */
         struct auth_memory auth;
         struct tls_memory tls;
         struct host_memory hosts;
@@ -94,6 +88,12 @@ static void unlink_cmd(struct session_private *p, struct session_cmd *cmd)
         p->outstanding--;
         if (p->by_key == cmd)
                 p->by_key = NULL;
+        if (p->outstanding > 0 || p->bucket == p->few)
+                return;
+        free(p->bucket);
+        p->bucket = p->few;
+        p->buckets = CMD_BUCKETS;
+        memset(p->few, 0, sizeof(p->few));
 }
 
 /* When memory runs out, chains get longer, that is all. */
@@ -133,7 +133,7 @@ static void link_cmd(struct session_private *p, struct session_cmd *cmd)
 
 static void drop_data(struct reader *r, struct session_cmd *cmd)
 {
-        r->kept -= cmd->data_len;
+        keep_less(&r->keep, cmd->data_len);
         cmd->data_len = 0;
         free(cmd->data);
         cmd->data = NULL;
@@ -264,30 +264,22 @@ static uint32_t data_max(const struct reader *r, const struct session *s,
                    : 0;
 }
 
-/* Whether the data may be as long; n bytes of it are there. */
-static bool has_room(struct reader *r, const struct session_cmd *cmd, uint32_t len, uint32_t n)
-{
-        size_t all = r->options.keep_data ? DATA_ALL : ADMIN_DATA_ALL;
-        uint32_t more = len - cmd->data_len, hole = more > n ? more - n : 0;
-
-        if (more > all - r->kept || hole > r->holes)
-                return false;
-        r->holes -= hole;
-        return true;
-}
-
-/* With zeroes. False: there is no room. */
+/* With zeroes; n bytes of what is new are there. False: there is no room. */
 static bool lengthen_data(struct reader *r, struct session_cmd *cmd, uint32_t len, uint32_t n)
 {
-        bool room = has_room(r, cmd, len, n);
-        uint8_t *more = room ? realloc(cmd->data, len) : NULL;
+        uint32_t more = len - cmd->data_len;
+        uint8_t *data;
 
-        r->no_memory |= room && !more;
-        if (!more)
+        if (!keep_more(&r->keep, more, n))
                 return false;
-        memset(more + cmd->data_len, 0, len - cmd->data_len);
-        r->kept += len - cmd->data_len;
-        cmd->data = more;
+        data = realloc(cmd->data, len);
+        if (!data) {
+                keep_less(&r->keep, more);
+                r->no_memory = true;
+                return false;
+        }
+        memset(data + cmd->data_len, 0, more);
+        cmd->data = data;
         cmd->data_len = len;
         return true;
 }
@@ -303,7 +295,7 @@ static void keep_data(struct reader *r, const struct session *s, struct session_
         cmd->data_cut |= end > max || !p;
         if (end > max || cmd->data_dropped)
                 return;
-        r->holes += p ? (uint64_t)n * HOLES_PER_BYTE : 0;
+        keep_saw(&r->keep, p ? n : 0);
         if (end > cmd->data_len && !lengthen_data(r, cmd, (uint32_t)end, p ? n : 0)) {
                 drop_data(r, cmd);
                 cmd->data_cut = cmd->data_dropped = true;
@@ -348,7 +340,7 @@ static struct association *new_association(struct reader *r, const struct sessio
                 memcpy(&a->connect, cmd->data, sizeof(a->connect));
         a->discovery = a->named && strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
         a->io = a->named && !a->discovery;
-        a->past = r->options.judge ? past_new(cmd) : NULL;
+        a->past = r->options.judge ? past_new(cmd, &r->logs) : NULL;
         a->next = r->associations;
         r->associations = a;
         return a;
@@ -1094,7 +1086,8 @@ struct reader *reader_new(const struct session_options *options, record_fn *fn, 
                 return NULL;
         r->options = *options;
         r->tls.shown = options->shows_tls;
-        r->holes = HOLES_AT_FIRST;
+        r->keep = keep_most(options->keep_data ? KEEP_DATA : KEEP_SOME);
+        r->logs = keep_most(KEEP_SOME);
         r->fn = fn;
         r->user = user;
         return r;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void *add(struct replay_plan *p, size_t n)
@@ -32,15 +31,11 @@ static struct plan_queue *queue_of(struct replay_plan *p, struct session *s)
 
         if (q)
                 return q;
-        s->user = q = calloc(1, sizeof(*q));
-        if (!q) {
-                p->no_memory = true;
+        s->user = q = add(p, sizeof(*q));
+        if (!q)
                 return NULL;
-        }
-        q->number = s->conn->number;
+        *q = (struct plan_queue) { .number = s->conn->number, .qid = -1, .next = p->queues };
         p->rdma |= s->conn->transport != TRACE_TCP;
-        q->qid = -1;
-        q->next = p->queues;
         p->queues = q;
         return q;
 }
@@ -170,12 +165,6 @@ int replay_plan_read(struct replay_plan *p, const char *path, const struct trace
 
 void replay_plan_free(struct replay_plan *p)
 {
-        while (p->queues) {
-                struct plan_queue *q = p->queues;
-
-                p->queues = q->next;
-                free(q);
-        }
         spill_free(&p->spill);
         *p = (struct replay_plan) { 0 };
 }

@@ -30,7 +30,7 @@ struct plan_cmd {
         bool answered;  /* frame and time: */
         unsigned nth;   /* the how manieth answer on its queue, from 1 */
         struct capture_place at, answer;
-        uint8_t *data; /* as far as seen; holes are zeroes */
+        uint8_t *data; /* as far as seen; NULL: none, or some of it was cut */
         uint32_t data_len;
         bool data_cut;
         void *live; /* the replay's */
@@ -49,7 +49,7 @@ struct plan_step {
 };
 
 struct replay_plan {
-        struct spill spill; /* commands, steps and data */
+        struct spill spill; /* queues, commands, steps and data */
         struct plan_step *steps, *last_step;
         struct plan_cmd *cmds, *last_cmd;
         struct plan_queue *queues;

@@ -8,6 +8,7 @@
 
 #include "kept.h"
 #include "line.h"
+#include "pcap/trace/keep.h"
 #include "pdu/srp/wire/family.h"
 #include "tools.h"
 
@@ -16,6 +17,7 @@ enum { CONSUMER = 28 }; /* reason of a reject that the target itself has sent (I
 struct srp_reader {
         struct trace_reading how;
         struct srp_session *sessions;
+        struct keep keep; /* where all data is kept */
         bool no_memory;
 };
 
@@ -148,7 +150,7 @@ static void add_data(struct trace_command *c, const struct trace_event *e, uint3
 
 /* Once the channel has it. False: out of memory. */
 static bool begin_request(struct srp_session *s, const union srp_iu *iu, struct srp_record *rec,
-                          bool keep)
+                          struct keep *keep)
 {
         const struct trace_capsule *c = &rec->e->capsule;
         const struct srp_request *r = srp_channel_find(&s->channel, be64_get(iu->cmd.tag));
@@ -249,11 +251,12 @@ static void take_capsule(struct srp_reader *r, struct srp_session *s, const stru
         if (old)
                 lose(r, s, e, old);
         srp_channel_iu(&s->channel, e->sender, c->data, c->len, &rec->broken);
-        if (whole && !begin_request(s, iu, rec, r->how.keep_data))
+        if (whole && !begin_request(s, iu, rec, r->how.keep_data ? &r->keep : NULL))
                 r->no_memory = true;
 }
 
-static void take_memory(struct srp_session *s, const struct trace_event *e, struct srp_record *rec)
+static void take_memory(struct srp_reader *r, struct srp_session *s, const struct trace_event *e,
+                        struct srp_record *rec)
 {
         struct srp_desc memory = { e->memory.addr, e->memory.key, e->memory.len };
         int found = find_by_key(s, &e->memory, &rec->offset);
@@ -265,11 +268,11 @@ static void take_memory(struct srp_session *s, const struct trace_event *e, stru
         rec->is_table = !c && is_table(s, &e->memory);
         if (c && data) {
                 add_data(c, e, e->memory.len);
-                kept_add(&s->kept[found], &e->memory, rec->offset);
+                r->no_memory |= !kept_add(&s->kept[found], &e->memory, rec->offset);
         }
         for (unsigned i = 0; !c && data && i < SRP_CHANNEL_REQUESTS; i++)
                 if (s->channel.request[i].used)
-                        kept_add_table(&s->kept[i], &e->memory);
+                        r->no_memory |= !kept_add_table(&s->kept[i], &e->memory);
         if (c && e->kind == TRACE_READ && c->asked.frame == 0)
                 c->asked = e->at;
         if (e->sender == PARTY_CONTROLLER && (e->kind == TRACE_READ || e->kind == TRACE_WRITE))
@@ -305,7 +308,7 @@ static void take_event(struct srp_reader *r, struct srp_session *s, const struct
         case TRACE_READ_END:
         case TRACE_WRITE_DATA:
         case TRACE_WRITE:
-                take_memory(s, e, rec);
+                take_memory(r, s, e, rec);
                 break;
         case TRACE_CLOSED:
                 srp_channel_close(c);
@@ -369,8 +372,10 @@ static void *reader_open(const struct trace_reading *how)
 {
         struct srp_reader *r = calloc(1, sizeof(*r));
 
-        if (r)
-                r->how = *how;
+        if (!r)
+                return NULL;
+        r->how = *how;
+        r->keep = keep_most(KEEP_DATA);
         return r;
 }
 

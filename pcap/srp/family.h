@@ -10,6 +10,7 @@
 #include "pcap/trace/trace.h"
 #include "pdu/srp/machine/channel.h"
 
+struct keep;
 extern const struct trace_family srp_capture;
 
 /* A request, beside what the channel knows of it. */
@@ -22,9 +23,11 @@ struct srp_kept {
         uint32_t iu_len;
         struct srp_cmd_parts parts; /* of it */
         uint8_t *table; /* of descriptors, as the target has READ it; NULL: it has not */
-        uint8_t *data;  /* of len bytes, as the initiator describes it; NULL: none, or too long */
+        uint8_t *
+            data; /* of len bytes, as the initiator describes it; NULL: none was seen, or there is no room for it */
         uint32_t len, got; /* got: bytes that were seen */
         bool out;          /* data-out */
+        struct keep *keep; /* room for all this, of all requests; NULL: it is not kept */
 };
 /* All of the data that has moved, and is there; n is how many bytes. NULL: there is none, or not all was seen. */
 const uint8_t *srp_kept_data(const struct srp_kept *k, const struct srp_rsp *rsp, uint32_t *n);

@@ -4,19 +4,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pcap/trace/keep.h"
+
 enum { DATA_MAX = 32 << 20, TABLE_MAX = 1 << 16 };
+
+static const struct srp_data *way_of(const struct srp_kept *k)
+{
+        return k->out ? &k->parts.out : &k->parts.in;
+}
 
 void kept_drop(struct srp_kept *k)
 {
+        if (k->iu)
+                keep_less(k->keep, k->iu_len);
+        if (k->table)
+                keep_less(k->keep, way_of(k)->desc.len);
+        if (k->data)
+                keep_less(k->keep, k->len);
         free(k->iu);
         free(k->table);
         free(k->data);
         *k = (struct srp_kept) { 0 };
 }
 
-static const struct srp_data *way_of(const struct srp_kept *k)
+/* Zeroes, of which so many bytes will be there at once; NULL: there is no room, or no memory (*none). */
+static uint8_t *make_room(struct srp_kept *k, uint32_t len, uint32_t there, bool *none)
 {
-        return k->out ? &k->parts.out : &k->parts.in;
+        uint8_t *p;
+
+        *none = false;
+        if (!keep_more(k->keep, len, there))
+                return NULL;
+        p = calloc(1, len);
+        if (p)
+                return p;
+        keep_less(k->keep, len);
+        *none = true;
+        return NULL;
 }
 
 /* Of a command with data in both directions nothing is kept. */
@@ -24,40 +48,42 @@ static bool keep_data(struct srp_kept *k, const struct trace_capsule *c, uint32_
 {
         struct rule_set unused = { 0 };
         const struct srp_data *d;
+        bool none;
 
-        k->iu = malloc(c->len);
-        if (!k->iu)
-                return false;
-        memcpy(k->iu, c->data, c->len);
-        k->iu_len = c->len;
-        if (!srp_cmd_read(k->iu, k->iu_len, imm_at, &k->parts, &unused) ||
+        if (!srp_cmd_read(c->data, c->len, imm_at, &k->parts, &unused) ||
             (k->parts.out.format && k->parts.in.format))
                 return true;
         k->out = k->parts.out.format != SRP_NO_DATA;
         d = way_of(k);
-        if (d->len == 0 || d->len > DATA_MAX)
+        if (d->len > DATA_MAX)
                 return true;
         k->len = d->len;
-        k->data = calloc(1, k->len);
-        if (!k->data)
-                return false;
-        if (d->format == SRP_IMMEDIATE_DATA && d->data_at) {
+        k->iu = make_room(k, c->len, c->len, &none);
+        if (!k->iu)
+                return !none;
+        memcpy(k->iu, c->data, c->len);
+        k->iu_len = c->len;
+        if (d->format != SRP_IMMEDIATE_DATA || !d->data_at || k->len == 0)
+                return true;
+        k->data = make_room(k, k->len, k->len, &none);
+        if (k->data) {
                 memcpy(k->data, k->iu + d->data_at, k->len);
                 k->got = k->len;
         }
-        return true;
+        return !none;
 }
 
 bool kept_begin(struct srp_kept *k, const union srp_iu *iu, const struct trace_capsule *c,
-                uint32_t imm_at, bool data)
+                uint32_t imm_at, struct keep *keep)
 {
         kept_drop(k);
+        k->keep = keep;
         k->manages = iu->opcode == SRP_TSK_MGMT;
         k->lun = be64_get(iu->cmd.lun); /* in the same place of both */
         if (k->manages)
                 return true;
         memcpy(k->cdb, iu->cmd.cdb, sizeof(k->cdb));
-        return !data || keep_data(k, c, imm_at);
+        return !keep || keep_data(k, c, imm_at);
 }
 
 /* --- where data lies -------------------------------------------------------------------------- */
@@ -104,28 +130,37 @@ bool kept_has(const struct srp_kept *k, const struct trace_memory *m, uint32_t *
         return false;
 }
 
-void kept_add(struct srp_kept *k, const struct trace_memory *m, uint32_t offset)
+bool kept_add(struct srp_kept *k, const struct trace_memory *m, uint32_t offset)
 {
         uint64_t at = (uint64_t)offset + m->offset;
+        bool none = false;
 
-        if (!k->data || !m->data || at + m->len > k->len)
-                return;
-        memcpy(k->data + at, m->data, m->len);
+        if (!k->iu || !m->data || at + m->len > k->len)
+                return true;
+        keep_saw(k->keep, m->len);
+        if (!k->data && k->got == 0)
+                k->data = make_room(k, k->len, m->len, &none);
+        if (k->data)
+                memcpy(k->data + at, m->data, m->len);
         k->got = k->got + m->len < k->len ? k->got + m->len : k->len;
+        return !none;
 }
 
-void kept_add_table(struct srp_kept *k, const struct trace_memory *m)
+bool kept_add_table(struct srp_kept *k, const struct trace_memory *m)
 {
         const struct srp_data *d = way_of(k);
+        bool none = false;
 
         if (!k->iu || !m->data || d->format != SRP_INDIRECT || d->desc.addr != m->addr ||
             d->desc.key != m->key || d->desc.len > TABLE_MAX ||
             (uint64_t)m->offset + m->len > d->desc.len)
-                return;
+                return true;
+        keep_saw(k->keep, m->len);
         if (!k->table)
-                k->table = calloc(1, d->desc.len);
+                k->table = make_room(k, d->desc.len, m->len, &none);
         if (k->table)
                 memcpy(k->table + m->offset, m->data, m->len);
+        return !none;
 }
 
 const uint8_t *srp_kept_data(const struct srp_kept *k, const struct srp_rsp *rsp, uint32_t *n)

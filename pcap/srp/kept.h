@@ -5,15 +5,16 @@
 
 #include "family.h"
 
-/* A new request in place of the one before it, from a whole IU; data: its data is kept. False: out of memory. */
+/* A new request in place of the one before it, from a whole IU; keep: room for its data, which outlives it; NULL: that is not
+ * kept. False: out of memory. */
 bool kept_begin(struct srp_kept *k, const union srp_iu *iu, const struct trace_capsule *c,
-                uint32_t imm_at, bool data);
+                uint32_t imm_at, struct keep *keep);
 /* Whether a transfer goes to or from its data by a descriptor of its IU or its table, and where in the data it begins. */
 bool kept_has(const struct srp_kept *k, const struct trace_memory *m, uint32_t *offset);
-/* A piece of a transfer that begins at this offset of its data. */
-void kept_add(struct srp_kept *k, const struct trace_memory *m, uint32_t offset);
+/* A piece of a transfer that begins at this offset of its data. False: out of memory; so below. */
+bool kept_add(struct srp_kept *k, const struct trace_memory *m, uint32_t offset);
 /* A piece of a transfer that is nobody's data: perhaps it is its table. */
-void kept_add_table(struct srp_kept *k, const struct trace_memory *m);
+bool kept_add_table(struct srp_kept *k, const struct trace_memory *m);
 /* Nothing of it is left. */
 void kept_drop(struct srp_kept *k);
 

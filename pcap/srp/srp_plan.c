@@ -95,7 +95,7 @@ static void take_data(struct srp_plan *p, struct srp_plan_cmd *cmd, const struct
 
         if (!data)
                 return;
-        cmd->data = malloc(cmd->n);
+        cmd->data = spill_add(&p->spill, cmd->n);
         if (cmd->data)
                 memcpy(cmd->data, data, cmd->n);
         else
@@ -179,8 +179,11 @@ int srp_plan_read(struct srp_plan *p, const char *file, const struct trace_famil
 
         *p = (struct srp_plan) { 0 };
         rc = trace_records(file, families, &options, &how, &totals, err, err_size);
+        spill_rest(&p->spill);
         if (rc == 0 && p->no_memory) {
-                snprintf(err, err_size, "%s: out of memory", file);
+                snprintf(err, err_size, "%s: %s", file,
+                         p->spill.error ? "not enough space for its data in TMPDIR"
+                                        : "out of memory");
                 rc = -1;
         } else if (rc == 0 && p->cmds == 0) {
                 snprintf(err, err_size, "%s: contains no request of SRP", file);
@@ -191,8 +194,7 @@ int srp_plan_read(struct srp_plan *p, const char *file, const struct trace_famil
 
 void srp_plan_free(struct srp_plan *p)
 {
-        for (unsigned i = 0; i < p->cmds; i++)
-                free(p->cmd[i].data);
+        spill_free(&p->spill);
         free(p->chan);
         free(p->cmd);
         free(p->step);

@@ -4,6 +4,7 @@
 #define NVMF_PCAP_SRP_PLAN_H
 
 #include "family.h"
+#include "pcap/trace/spill.h"
 #include "pdu/scsi/scsi.h"
 
 struct srp_plan_cmd {
@@ -34,6 +35,7 @@ struct srp_plan_chan {
 enum srp_plan_act { SRP_PLAN_OPEN, SRP_PLAN_SEND, SRP_PLAN_ANSWER, SRP_PLAN_CLOSE };
 
 struct srp_plan {
+        struct spill spill; /* data */
         struct srp_plan_chan *chan;
         struct srp_plan_cmd *cmd;
         struct srp_plan_step { /* in the order of the capture */

@@ -5,7 +5,9 @@
 #include <json-c/json.h>
 #include <sys/stat.h>
 
+#include "pcap/srp/kept.h"
 #include "pcap/srp/srp_replay.h"
+#include "pcap/trace/keep.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "target/srp/srp_server.h"
 
@@ -454,6 +456,60 @@ static int drop_files(void **state)
         return unlink(to) < 0 ? -1 : tear_down(state);
 }
 
+/* --- how much is kept ------------------------------------------------------------------------- */
+
+static void begin_read(struct srp_kept *k, struct keep *keep, uint32_t len)
+{
+        struct trace_capsule capsule;
+        union srp_iu iu;
+        struct say *c;
+
+        log_in();
+        c = say_rw(3, false, 0, 1);
+        add_direct(c, false, (struct srp_desc) { 0x3000, 7, len });
+        capsule = (struct trace_capsule) { .data = c->p, .len = c->n, .known = c->n };
+        assert_true(srp_read(c->p, c->n, &iu));
+        assert_true(kept_begin(k, &iu, &capsule, 0, keep));
+}
+
+/* A block; at: where in the data of the request. */
+static bool has_kept(struct srp_kept *k, uint32_t at)
+{
+        static uint8_t block[BLOCK];
+        struct trace_memory m = { .addr = 0x3000, .key = 7, .len = BLOCK, .data = block };
+        uint32_t n;
+
+        assert_true(kept_add(k, &m, at));
+        return srp_kept_data(k, NULL, &n) && n == BLOCK;
+}
+
+/* Data for which there is none is as if it had not been seen. */
+static void test_requests_keep_what_there_is_room_for(void **state)
+{
+        struct keep keep = keep_most(1000), roomy = keep_most(SIZE_MAX);
+        struct srp_kept a = { .iu = NULL }, b = { .iu = NULL };
+
+        (void)state;
+        begin_read(&a, &keep, BLOCK);
+        begin_read(&b, &keep, BLOCK);
+        assert_true(has_kept(&a, 0));
+        assert_false(has_kept(&b, 0));
+        kept_drop(&a);
+        assert_false(has_kept(&b, 0));
+        kept_drop(&b);
+        assert_int_equal(keep.used, 0);
+        begin_read(&b, &keep, BLOCK);
+        assert_true(has_kept(&b, 0));
+        kept_drop(&b);
+        for (unsigned i = 0; i < 100; i++) { /* the ends of data that is not there */
+                begin_read(&a, &roomy, 32 << 20);
+                (void)has_kept(&a, (32 << 20) - BLOCK);
+                assert_int_equal(a.data != NULL, i < KEEP_HOLES / (32 << 20));
+                kept_drop(&a);
+        }
+        assert_int_equal(roomy.used, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -466,6 +522,7 @@ int main(void)
                 cmocka_unit_test(test_kernel_traffic_to_our_target),
                 cmocka_unit_test(test_what_is_left_out),
                 cmocka_unit_test(test_verdicts),
+                cmocka_unit_test(test_requests_keep_what_there_is_room_for),
         };
 
         return cmocka_run_group_tests_name("srp_tools", tests, make_files, drop_files);

@@ -9,7 +9,10 @@
 
 #include "capfile.h"
 #include "pcap/nvme/family.h"
+#include "pcap/nvme/judge.h"
+#include "pcap/trace/keep.h"
 #include "pdu/core/tests/rounds.h"
+#include "pdu/nvme/wire/identify.h"
 
 static char path[] = "/tmp/test_trace.XXXXXX", err[256];
 
@@ -394,6 +397,35 @@ static void test_ports(void **state)
         }
 }
 
+/* For another log there may be no room: nothing is known of it. */
+static void test_logs_that_are_kept(void **state)
+{
+        struct {
+                struct log_ana head;
+                struct ana_group group;
+                le32_t nsid;
+        } log = { .head = { .ngrps = le16(1) },
+                  .group = { .grpid = le32(1), .nnsids = le32(1), .state = ANA_OPTIMIZED },
+                  .nsid = le32(1) };
+        const int64_t later = INT64_C(10000000000);
+        struct session_cmd cmd = { .data = (void *)&log, .data_len = sizeof(log), .at.frame = 1 };
+        struct keep logs = keep_most(sizeof(log) + 1);
+        struct ana_past *kept = ana_past_new(&logs), *other = ana_past_new(&logs);
+        struct rule_set found = { 0 };
+
+        (void)state;
+        ana_reads(kept, &cmd, 2, &found);
+        ana_reads(other, &cmd, 2, &found);
+        assert_int_equal(ana_shown(kept, 1, later), ANA_OPTIMIZED);
+        assert_int_equal(ana_shown(other, 1, later), 0);
+        assert_int_equal(logs.used, sizeof(log));
+        ana_past_free(kept);
+        ana_reads(other, &cmd, 2, &found);
+        assert_int_equal(ana_shown(other, 1, later), ANA_OPTIMIZED);
+        ana_past_free(other);
+        assert_int_equal(logs.used, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -406,6 +438,7 @@ int main(void)
                 cmocka_unit_test(test_cut_snapshots),
                 cmocka_unit_test(test_midstream),
                 cmocka_unit_test(test_ports),
+                cmocka_unit_test(test_logs_that_are_kept),
         };
 
         return cmocka_run_group_tests(tests, make_path, drop_path);
