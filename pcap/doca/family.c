@@ -10,8 +10,11 @@
 
 struct doca_reader {
         struct trace_reading how;
-        struct doca_client *clients; /* all of the capture: queue pairs outlive their channel */
-        struct doca_queue *queues;   /* those that are open */
+        struct doca_client *clients; /* the latest one first; queue pairs outlive their channel: */
+        struct doca_client *closed[DOCA_CAPTURE_CLOSED]; /* round about */
+        unsigned next_closed;
+        unsigned asked;
+        struct doca_queue *queues; /* those that are open */
         bool no_memory;
 };
 
@@ -29,8 +32,42 @@ static struct doca_client *open_client(struct doca_reader *r, const struct trace
         c->dialect = doca_dialect(DOCA_3_2);
         doca_control_init(&c->control, c->dialect, DOCA_UNSURE);
         c->next = r->clients;
+        if (c->next)
+                c->next->before = c;
         r->clients = c;
         return c;
+}
+
+static void free_client(struct doca_reader *r, struct doca_client *c)
+{
+        while (c->asked) {
+                struct doca_asked *a = c->asked;
+
+                c->asked = a->next;
+                r->asked--;
+                free(a);
+        }
+        free(c);
+}
+
+static void forget_client(struct doca_reader *r, struct doca_client *c)
+{
+        *(c->before ? &c->before->next : &r->clients) = c->next;
+        if (c->next)
+                c->next->before = c->before;
+        free_client(r, c);
+}
+
+/* Its channel is over. It is remembered for what is still to come of it, and the first one of many such goes. */
+static void close_client(struct doca_reader *r, struct doca_client *c)
+{
+        struct doca_client **at = &r->closed[r->next_closed++ % DOCA_CAPTURE_CLOSED], *old = *at;
+
+        *at = c;
+        if (old && old->queues > 0)
+                old->forgotten = true;
+        else if (old)
+                forget_client(r, old);
 }
 
 /* Whose queue pairs these are: nothing else is known of it. */
@@ -66,6 +103,7 @@ static void assign(struct doca_queue *q, struct doca_client *c, uint64_t context
 {
         struct doca_bounds bounds = bounds_of(c);
 
+        c->queues++;
         q->client = c;
         q->context = context;
         q->role = role;
@@ -102,6 +140,8 @@ static void close_queue(struct doca_reader *r, struct trace_conn *conn)
                 at = &(*at)->next;
         *at = q->next;
         conn->user = NULL;
+        if (q->client && --q->client->queues == 0 && (q->client->forgotten || q->client->told))
+                forget_client(r, q->client);
         free(q);
 }
 
@@ -114,7 +154,7 @@ static void take_asked(struct doca_reader *r, struct doca_client *c, const struc
         struct doca_end end;
 
         if (!doca_end_read(p->m.data, &end) || !end.by_cm || c->asked_n == DOCA_CAPTURE_ASKED ||
-            (c->control.missing && !p->dialect->has_context))
+            r->asked == DOCA_CAPTURE_ASKED_ALL || (c->control.missing && !p->dialect->has_context))
                 return;
         a = malloc(sizeof(*a));
         if (!a) {
@@ -129,6 +169,7 @@ static void take_asked(struct doca_reader *r, struct doca_client *c, const struc
                                    .service = doca_address(end.numbers.gid) };
         c->asked = a;
         c->asked_n++;
+        r->asked++;
 }
 
 static bool same_address(const struct capture_end *a, const struct capture_end *b)
@@ -399,10 +440,15 @@ static void reader_event(void *reader, const struct trace_event *e)
                 queue_event(r, conn->user, &rec);
         weigh(r, &rec);
         give(r->how.record, r->how.user, &rec);
-        if (e->kind != TRACE_CLOSED || is_control(conn))
+        if (e->kind != TRACE_CLOSED)
                 return;
-        lose_all(r, conn->user, e);
-        close_queue(r, conn);
+        if (is_control(conn)) {
+                close_client(r, conn->user);
+                conn->user = NULL;
+        } else {
+                lose_all(r, conn->user, e);
+                close_queue(r, conn);
+        }
 }
 
 static void *reader_open(const struct trace_reading *how)
@@ -414,16 +460,6 @@ static void *reader_open(const struct trace_reading *how)
         return r;
 }
 
-static void drop_asked(struct doca_client *c)
-{
-        while (c->asked) {
-                struct doca_asked *a = c->asked;
-
-                c->asked = a->next;
-                free(a);
-        }
-}
-
 static bool reader_close(void *reader)
 {
         struct doca_reader *r = reader;
@@ -433,8 +469,7 @@ static bool reader_close(void *reader)
                 struct doca_client *c = r->clients;
 
                 r->clients = c->next;
-                drop_asked(c);
-                free(c);
+                free_client(r, c);
         }
         while (r->queues) {
                 struct doca_queue *q = r->queues;

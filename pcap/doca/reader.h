@@ -34,10 +34,16 @@ struct doca_asked {
         uint64_t cookie, context, role;
         struct capture_end service; /* the address of its listener; no port */
 };
-enum { DOCA_CAPTURE_ASKED = DOCA_ROLES * DOCA_CORES_MAX }; /* of a client; more are not followed */
+enum {
+        DOCA_CAPTURE_ASKED = DOCA_ROLES * DOCA_CORES_MAX, /* of a client; more are not followed, */
+        DOCA_CAPTURE_ASKED_ALL = 16 * DOCA_CAPTURE_ASKED, /* ... nor of all of them */
+        DOCA_CAPTURE_CLOSED = 256, /* clients that are remembered when their channel is closed */
+};
 
 struct doca_client { /* a control channel */
-        struct doca_client *next;
+        struct doca_client *next, *before;
+        bool forgotten;  /* it goes with the last of its queue pairs, */
+        unsigned queues; /* ... of which so many are open */
         unsigned number; /* of its connection */
         bool told;       /* by the user: there is no channel, but queue pairs of that number */
         const struct doca_dialect *dialect;

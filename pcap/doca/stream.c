@@ -143,6 +143,13 @@ static void lose(struct tracer *t, struct trace_flow *f, enum party sender)
         emit(t, f, TRACE_FAULT, sender, &pdu);
 }
 
+/* No byte of a message says that it begins there. */
+static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
+{
+        f->lost[sender] = true;
+        trace_gap(t, &f->conn, sender, (struct trace_gap) { .bytes = n });
+}
+
 static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                       size_t n)
 {
@@ -152,8 +159,9 @@ static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender,
 
         if (f->lost[sender])
                 return;
-        if (!bytes_add(b, p, n)) {
-                t->no_memory = f->lost[sender] = true;
+        if (!bytes_add_within(&t->gathered, b, p, n)) {
+                bytes_free_within(&t->gathered, b);
+                flow_gap(t, f, sender, 0);
                 return;
         }
         while ((len = doca_frame_len(f->dialect, b->p + at, b->n - at)) > 0 ||
@@ -167,22 +175,18 @@ static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender,
                 take_frame(t, f, sender, b->p + at, (size_t)len);
                 at += (size_t)len;
         }
-        memmove(b->p, b->p + at, b->n - at);
         b->n -= at;
-}
-
-/* No byte of a message says that it begins there. */
-static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
-{
-        f->lost[sender] = true;
-        trace_gap(t, &f->conn, sender, (struct trace_gap) { .bytes = n });
+        if (b->n == 0)
+                bytes_free_within(&t->gathered, b);
+        else if (at > 0)
+                memmove(b->p, b->p + at, b->n);
 }
 
 static void flow_close(struct tracer *t, struct trace_flow *f)
 {
         trace_emit_kind(t, &f->conn, TRACE_CLOSED, PARTY_HOST);
-        bytes_free(&f->in[0]);
-        bytes_free(&f->in[1]);
+        bytes_free_within(&t->gathered, &f->in[0]);
+        bytes_free_within(&t->gathered, &f->in[1]);
         free(f);
 }
 

@@ -6,6 +6,7 @@ import resource
 import struct
 import subprocess
 
+import craft
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -19,13 +20,22 @@ class Capture:
         self.out = bytearray(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 1 << 18, 1))
         self.frames = 0
 
+    def packet(self, ends, protocol, payload, whole=None):
+        """whole: bytes of the frame that the file and nobody else tells of."""
+        length = 20 + len(payload) if whole is None else 0
+        head = struct.pack(">HBBHHHBBH", 0x800, 0x45, 0, length, 0, 0x4000, 64, protocol, 0)
+        frame = bytes(12) + head + b"".join(ends) + payload
+        self.out += struct.pack("<IIII", self.frames // 1000, self.frames % 1000 * 1000,
+                                len(frame), whole or len(frame)) + frame
+        self.frames += 1
+
     def segment(self, ends, ports, seq, ack, flags, data=b""):
         tcp = struct.pack(">HHIIBBHHH", *ports, seq % 2**32, ack % 2**32, 0x50, flags, 65535, 0, 0)
-        head = struct.pack(">HBBHHHBBH", 0x800, 0x45, 0, 40 + len(data), 0, 0x4000, 64, 6, 0)
-        frame = bytes(12) + head + b"".join(ends) + tcp + data
-        self.out += struct.pack("<IIII", self.frames // 1000, self.frames % 1000 * 1000,
-                                len(frame), len(frame)) + frame
-        self.frames += 1
+        self.packet(ends, 6, tcp + data)
+
+    def frame(self, sender, protocol, payload):
+        """As craft.Roce calls it."""
+        self.packet((HOST, CONTROLLER) if sender == "host" else (CONTROLLER, HOST), protocol, payload)
 
     def cost(self, path, memory=None, tool=("check",)):
         """Seconds of processor time of a tool of `pcap`, which has so many bytes of memory."""
@@ -45,12 +55,16 @@ DDGST = 2
 
 
 class Connection:
-    """Over TCP, from its handshake to its ICs."""
-    def __init__(self, capture, port=50000, digests=0):
-        self.c, self.seq = capture, [999, 4999]
+    """Over TCP; begin: what is said first."""
+    def __init__(self, capture, port=50000, digests=0, begin=None, first=999):
+        self.c, self.seq = capture, [first, first + 4000]
         self.ways = ((HOST, CONTROLLER), (port, 4420)), ((CONTROLLER, HOST), (4420, port))
         self.send(UP, flags=SYN)
         self.send(DOWN, flags=SYN | ACK)
+        if begin is not None:
+            for way, data in enumerate(begin):
+                self.send(way, data)
+            return
         ic = struct.pack("<BxBxIHBB", 0, 128, 128, 0, 0, digests)
         self.send(UP, ic + bytes(116))
         self.send(DOWN, b"\1" + ic[1:] + struct.pack("<I", 1 << 17) + bytes(112))
@@ -144,6 +158,102 @@ def handshakes(n, port, ports=20000):
     return c
 
 
+# --- over RDMA -----------------------------------------------------------------------------------
+
+MPA = [b"MPA ID %s Frame" % word + struct.pack(">BBH", 0, 1, 32) + bytes(32) for word in (b"Req", b"Rep")]
+TAGGED, LAST, SEND = 0x80, 0x40, 3
+
+
+def fpdu_begun(opcode, flags, place):
+    """An FPDU of 64 KiB, without most of its data, and how much that is; place: what follows the first two bytes of DDP."""
+    head = struct.pack(">HBB", 65000, 1 | flags, 0x40 | opcode) + place
+    return head + bytes(64), 65004 + 2 - len(head) - 62
+
+
+def iwarp(conns, fpdus, ways, kind):
+    """On each of the connections a message of so many FPDUs begins, whose data nobody has caught."""
+    c = Capture()
+    for i in range(conns):
+        h = Connection(c, 50000 + i, begin=MPA)
+        for way, k in ((way, k) for way in ways for k in range(fpdus)):
+            begun, missing = kind(k)
+            h.send(way, begun)
+            h.miss(way, missing)
+    return c
+
+
+def send_segment(k):
+    return fpdu_begun(SEND, 0, struct.pack(">IIII", 0, 0, 1, k * (65000 - 18)))
+
+
+def write_segment(k):
+    return fpdu_begun(0, TAGGED, struct.pack(">IQ", 7, 4096 + k * (65000 - 14)))
+
+
+def fpdus_begun(k):
+    """Of each FPDU the last bytes are yet to come."""
+    begun, missing = send_segment(k)
+    return begun, missing - 8
+
+
+def lost(pattern):
+    """A connection of iWARP whose bytes are searched for an FPDU."""
+    h = Connection(Capture(), begin=MPA)
+    h.send(UP, bytes(100))
+    h.miss(UP, 100)
+    for _ in range(100):
+        h.send(UP, pattern * (65000 // len(pattern)))
+    return h.c
+
+
+def roce_sends(conns):
+    """Each begins a SEND whose first packet was cut off by the snapshot length, if one believes the file."""
+    c = Capture()
+    for _ in range(conns):
+        r = craft.Roce(c)
+        bth = struct.pack(">BBHII", 0, 0, 0xffff, r.qpn["controller"], r.psn["host"])
+        c.packet((HOST, CONTROLLER), 17, struct.pack(">HHHH", 50000, 4791, 0, 0) + bth + bytes(64), (1 << 20) - 64)
+    return c
+
+
+def roce_held(conns):
+    """Each has packets that wait for one before them."""
+    c = Capture()
+    for _ in range(conns):
+        r = craft.Roce(c)
+        for i in range(60):
+            r.packet("host", 1, bytes(60000), r.psn["host"] + 1 + i)
+    return c
+
+
+def findings(conns):
+    """Each has 60 commands that break a rule, unless a packet is missing."""
+    c = Capture()
+    for _ in range(conns):
+        r = craft.Roce(c)
+        for cid in range(60):
+            r.packet("host", 4, craft.sqe(2, 1, nsid=1))
+    return c
+
+
+def clients(n):
+    """Control channels of DOCA, one after the other."""
+    c = Capture()
+    for i in range(n):
+        Connection(c, begin=[struct.pack(">III", 12, 1, 0)], first=i * 20000)
+    return c
+
+
+def early(conns):
+    """Segments of one byte that come too early, each of them cut off."""
+    c = Capture()
+    for i in range(conns):
+        h = Connection(c, 50000 + i)
+        for k in range(4000):
+            c.segment(*h.ways[UP], h.seq[UP] + 2 + 2 * k, 0, 0, b"x")
+    return c
+
+
 HOSTILE = {
     "65536 commands outstanding": (lambda: commands(140000, 65536, 1), lambda: commands(140000, 16, 1)),
     "and all bytes between them missing": (lambda: commands(100000, 65536, 1, 100),
@@ -156,6 +266,7 @@ HOSTILE = {
         lambda: handshakes(1000000, lambda i: (1024 + i % 1000, 4420), 1000000)),
     "data PDUs of 4 GiB with a digest, not caught": (lambda: long_pdus(20, 0xffff0000, DDGST),
                                                      lambda: long_pdus(20, 4096, DDGST)),
+    "an FPDU at each place, by its header": (lambda: lost(b"\xc1\x02"), lambda: lost(b"\0\0")),
     "the ends of much data": (lambda: ends_of_data(1000, READ, 32 << 20, 1, 0xc),
                               lambda: ends_of_data(1000, READ, 4, 1, 0xc), "sequence"),
 }
@@ -199,6 +310,19 @@ KEEPS = {
         lambda: begun_pdus(8, 64 << 20, 0), ["extract", "anonymize"], 380),
     "512 MiB: data PDUs of which nobody has caught the middle": (
         lambda: begun_pdus(8, 64 << 20, (64 << 20) - 100), ["extract", "anonymize"], 128),
+    "390 MiB: SENDs of iWARP that have begun": (
+        lambda: iwarp(400, 15, [UP], send_segment), ["check", "extract", "anonymize"], 128),
+    "375 MiB, and 180 for 3,000 connections: FPDUs that have begun": (
+        lambda: iwarp(3000, 1, [UP, DOWN], fpdus_begun), ["check", "extract"], 320),
+    "640 MiB: RDMA WRITEs that have begun": (
+        lambda: iwarp(20, 500, [DOWN], write_segment), ["anonymize"], 420),
+    "600 MiB: SENDs of RoCEv2 that have begun": (
+        lambda: roce_sends(600), ["check", "extract", "anonymize"], 128),
+    "220 MiB: packets of RoCEv2 that wait": (lambda: roce_held(64), ["check"], 128),
+    "140 MiB, and 115 for 2,000 connections: findings that need proof": (
+        lambda: findings(2000), ["check"], 180),
+    "140 MiB: segments that wait": (lambda: early(400), ["check"], 128),
+    "160 MiB: control channels of DOCA": (lambda: clients(150000), ["check", "stat"], 96),
     "4 GiB: a data PDU of which nobody has caught the data": (
         lambda: long_pdus(1, 0xffff0000), ["check", "extract", "anonymize"], 128),
 }

@@ -78,7 +78,7 @@ static void on_rdma(struct anonymizer *w, struct rdma_copy *c, const struct trac
 {
         rdma_copy_record(w, c, r);
         if (r->e->kind == TRACE_CLOSED)
-                rdma_copy_free(c);
+                rdma_copy_free(w, c);
 }
 
 static void on_record(void *user, const struct trace_record *r)
@@ -119,6 +119,7 @@ static void write_all(struct pcap_call *call, struct anonymizer *w)
         call->cannot = "cannot be anonymized, and is not written";
         call->data = true;
         (void)pcap_records(call, &how, &totals);
+        w->no_memory |= w->transfers.no_memory;
         if (w->no_memory && !*call->err)
                 snprintf(call->err, sizeof(call->err), "out of memory");
         if (w->written > 0 || *call->err)
@@ -133,7 +134,7 @@ static void write_all(struct pcap_call *call, struct anonymizer *w)
 
 int pcap_anonymize(struct pcap_call *call)
 {
-        struct anonymizer w = { .args = call->args };
+        struct anonymizer w = { .args = call->args, .transfers = { .most = TRANSFERS_ALL } };
         struct output o;
         bool written;
 

@@ -7,12 +7,14 @@
 #include "pdu/io/capture/capture_writer.h"
 #include "scrub.h"
 
+enum { TRANSFERS_ALL = 256 << 20 };
 struct anonymizer {
         const struct args *args;
         struct scrub scrub;
         struct capture_writer *out;
-        struct bytes message; /* in hand */
-        uint64_t written;     /* connections */
+        struct bytes message;         /* in hand */
+        struct bytes_limit transfers; /* over RDMA that are incomplete */
+        uint64_t written;             /* connections */
         bool no_memory;
 };
 
@@ -41,6 +43,6 @@ struct rdma_copy;
 struct rdma_copy *rdma_copy_new(struct anonymizer *a, const struct trace_record *r);
 /* The record's part of the connection, changed, into the capture; a->no_memory where memory runs out. */
 void rdma_copy_record(struct anonymizer *a, struct rdma_copy *c, const struct trace_record *r);
-void rdma_copy_free(struct rdma_copy *c);
+void rdma_copy_free(struct anonymizer *a, struct rdma_copy *c);
 
 #endif

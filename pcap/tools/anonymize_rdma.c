@@ -47,22 +47,22 @@ struct rdma_copy *rdma_copy_new(struct anonymizer *a, const struct trace_record 
         return c;
 }
 
-static void drop_read(struct rdma_copy *c, enum party asker, struct read **at)
+static void drop_read(struct anonymizer *a, struct rdma_copy *c, enum party asker, struct read **at)
 {
         struct read *r = *at;
 
         c->n_reads[asker]--;
         *at = r->next;
-        bytes_free(&r->data);
+        bytes_free_within(&a->transfers, &r->data);
         free(r);
 }
 
-void rdma_copy_free(struct rdma_copy *c)
+void rdma_copy_free(struct anonymizer *a, struct rdma_copy *c)
 {
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
-                bytes_free(&c->write[p]);
+                bytes_free_within(&a->transfers, &c->write[p]);
                 while (c->reads[p])
-                        drop_read(c, p, &c->reads[p]);
+                        drop_read(a, c, p, &c->reads[p]);
         }
         free(c);
 }
@@ -152,15 +152,16 @@ static void copy_terminate(struct anonymizer *a, struct rdma_copy *c, const stru
 
 /* --- transfers -------------------------------------------------------------------------------- */
 
-/* Adds a piece; one that does not go on where the last one ended spoils the whole. */
+/* Adds a piece; one that does not go on where the last one ended spoils the whole, and so does one for which there is no
+ * room. */
 static void gather(struct anonymizer *a, struct bytes *to, const struct trace_memory *m)
 {
         if (m->offset == 0)
                 to->n = 0;
         if (to->n != m->offset || to->n + m->len > TRANSFER_MAX)
                 return;
-        if (!bytes_add(to, m->data, m->len))
-                a->no_memory = true;
+        if (!bytes_add_within(&a->transfers, to, m->data, m->len))
+                bytes_free_within(&a->transfers, to);
 }
 
 static void scrub_transfer(struct anonymizer *a, const struct trace_record *r, struct bytes *data)
@@ -187,7 +188,7 @@ static void copy_write(struct anonymizer *a, struct rdma_copy *c, const struct t
                 capture_rdma_ack(a->out, &c->flow, peer_of(e->sender), number, CAPTURE_ACK,
                                  e->at.time_ns);
         }
-        data->n = 0;
+        bytes_free_within(&a->transfers, data);
 }
 
 static void copy_read(struct anonymizer *a, struct rdma_copy *c, const struct trace_event *e)
@@ -206,7 +207,7 @@ static void copy_read(struct anonymizer *a, struct rdma_copy *c, const struct tr
                 end = &(*end)->next;
         *end = r;
         if (++c->n_reads[e->sender] > READS_MAX)
-                drop_read(c, e->sender, &c->reads[e->sender]);
+                drop_read(a, c, e->sender, &c->reads[e->sender]);
 }
 
 /* Answers come in the order of the READs: those before it have none in the capture. */
@@ -235,7 +236,7 @@ static void copy_answer(struct anonymizer *a, struct rdma_copy *c, const struct 
         } else if (c->flow.iwarp) {
                 lose(c, e->sender, read->len);
         }
-        drop_read(c, peer_of(e->sender), at);
+        drop_read(a, c, peer_of(e->sender), at);
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */

@@ -10,7 +10,7 @@
 #include "pdu/io/json.h"
 #include "words.h"
 
-enum { PENDING_MAX = 64, WORDS = 1024 };
+enum { PENDING_MAX = 64, PENDING_ALL = 16384, WORDS = 1024 }; /* of a connection, of all */
 
 /* One broken rule at one place. */
 struct finding {
@@ -34,7 +34,8 @@ struct checker {
         struct check_counts counts;
         int64_t start_ns;
         bool started;
-        bool no_memory; /* a connection was not judged */
+        unsigned pending; /* findings of all connections */
+        bool no_memory;   /* a connection was not judged */
 };
 
 /* --- printing --------------------------------------------------------------------------------- */
@@ -115,7 +116,7 @@ static void report(struct checker *k, struct conn_state *c, const struct finding
 
 /* --- waiting for proof ------------------------------------------------------------------------ */
 
-static struct finding *take_first(struct conn_state *c)
+static struct finding *take_first(struct checker *k, struct conn_state *c)
 {
         struct finding *f = c->pending;
 
@@ -123,6 +124,7 @@ static struct finding *take_first(struct conn_state *c)
         if (!c->pending)
                 c->last = &c->pending;
         c->pending_n--;
+        k->pending--;
         return f;
 }
 
@@ -135,7 +137,7 @@ static void report_pending(struct checker *k, struct conn_state *c, bool end)
 
                 if (!proven && !end)
                         return;
-                f = take_first(c);
+                f = take_first(k, c);
                 report(k, c, f, proven);
                 free(f);
         }
@@ -145,14 +147,15 @@ static void report_pending(struct checker *k, struct conn_state *c, bool end)
 static void drop_pending(struct checker *k, struct conn_state *c)
 {
         while (c->pending) {
-                free(take_first(c));
+                free(take_first(k, c));
                 k->counts.unproven++;
         }
 }
 
 static void hold(struct checker *k, struct conn_state *c, const struct finding *f)
 {
-        struct finding *copy = c->pending_n < PENDING_MAX ? malloc(sizeof(*copy)) : NULL;
+        bool room = c->pending_n < PENDING_MAX && k->pending < PENDING_ALL;
+        struct finding *copy = room ? malloc(sizeof(*copy)) : NULL;
 
         if (!copy) {
                 report(k, c, f, false);
@@ -163,6 +166,7 @@ static void hold(struct checker *k, struct conn_state *c, const struct finding *
         *c->last = copy;
         c->last = &copy->next;
         c->pending_n++;
+        k->pending++;
 }
 
 /* --- records ----------------------------------------------------------------------------------- */

@@ -112,7 +112,8 @@ bool trace_is_service(const struct tracer *t, uint16_t port)
 
 /* --- growing buffers -------------------------------------------------------------------------- */
 
-bool bytes_reserve(struct bytes *b, size_t n)
+/* Room for n more bytes; false: no memory. */
+static bool bytes_reserve(struct bytes *b, size_t n)
 {
         size_t cap = b->cap ? b->cap : 4096;
         uint8_t *p;
@@ -147,6 +148,23 @@ void bytes_free(struct bytes *b)
 {
         free(b->p);
         *b = (struct bytes) { 0 };
+}
+
+bool bytes_add_within(struct bytes_limit *l, struct bytes *b, const void *p, size_t n)
+{
+        size_t before = b->cap;
+        bool room = b->cap - b->n >= n || l->used + n <= l->most,
+             added = room && bytes_add(b, p, n);
+
+        l->used += b->cap - before;
+        l->no_memory |= room && !added;
+        return added;
+}
+
+void bytes_free_within(struct bytes_limit *l, struct bytes *b)
+{
+        l->used -= b->cap;
+        bytes_free(b);
 }
 
 /* --- TCP connections: which protocol? --------------------------------------------------------- */
@@ -585,7 +603,9 @@ int trace_read(const char *path, const struct trace_family *family,
                 .service = on_service,
                 .packet = on_packet,
         };
-        struct tracer t = { .family = family, .fn = fn, .user = user };
+        struct tracer t = {
+                .family = family, .fn = fn, .user = user, .gathered = { .most = GATHERED_ALL }
+        };
         int rc;
 
         if (options)
@@ -599,6 +619,8 @@ int trace_read(const char *path, const struct trace_family *family,
                 snprintf(err + n, err_size - n, ", after frame %" PRIu64, t.totals.frames);
         }
         roce_end(&t);
+        bytes_free(&t.scratch);
+        t.no_memory |= t.gathered.no_memory;
         t.totals.conns -= t.sealed;
         if (totals)
                 *totals = t.totals;

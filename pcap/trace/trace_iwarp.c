@@ -28,6 +28,7 @@ enum {
         READ_REQUEST_LEN = 28,
         READS = 64,
         CAPSULE_MAX = 1 << 20,
+        SUMMED_PER_BYTE = 64, /* of a packet that is searched */
 };
 
 enum rdmap_opcode {
@@ -56,7 +57,6 @@ struct direction {    /* PARTY_HOST: from who opened the TCP connection, which i
         uint64_t skipped;
         struct bytes carry;   /* an FPDU that is not whole yet */
         struct bytes message; /* SEND in several segments */
-        struct bytes plain;   /* an FPDU without its markers */
         bool sending, writing;
         bool hole;      /* in the FPDU in hand: zeroes stand for what the snapshot lacks, */
         size_t hole_at; /* from there on */
@@ -132,9 +132,8 @@ static void flow_close(struct tracer *t, struct trace_flow *f)
 {
         trace_emit_kind(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
-                bytes_free(&f->dir[p].carry);
-                bytes_free(&f->dir[p].message);
-                bytes_free(&f->dir[p].plain);
+                bytes_free_within(&t->gathered, &f->dir[p].carry);
+                bytes_free_within(&t->gathered, &f->dir[p].message);
         }
         free(f);
 }
@@ -171,6 +170,13 @@ static void send_end(struct tracer *t, struct trace_flow *f, enum party sender,
         d->sending = false;
         t->totals.capsules++;
         trace_emit(t, &e);
+        bytes_free_within(&t->gathered, &d->message);
+}
+
+static void drop_send(struct tracer *t, struct direction *d)
+{
+        d->sending = false;
+        bytes_free_within(&t->gathered, &d->message);
 }
 
 static void take_send(struct tracer *t, struct trace_flow *f, enum party sender,
@@ -192,13 +198,13 @@ static void take_send(struct tracer *t, struct trace_flow *f, enum party sender,
         if (d->known == d->message.n)
                 d->known += s->known;
         if (!d->sending || s->offset != d->message.n || d->message.n + s->len > CAPSULE_MAX) {
-                d->sending = false; /* its beginning was lost */
-                return;
-        }
-        if (!bytes_add(&d->message, s->data, s->len))
-                t->no_memory = true;
-        else if (s->last)
+                drop_send(t, d); /* its beginning was lost */
+        } else if (!bytes_add_within(&t->gathered, &d->message, s->data, s->len)) {
+                drop_send(t, d);
+                tell_gap(t, f, sender, 0);
+        } else if (s->last) {
                 send_end(t, f, sender, s);
+        }
 }
 
 static struct trace_event memory_event(struct tracer *t, struct trace_flow *f, enum party sender,
@@ -470,12 +476,12 @@ static bool take_fpdu(struct tracer *t, struct trace_flow *f, enum party sender,
         struct segment s;
 
         if (d->markers) {
-                if (!strip_markers(&d->plain, d->pos, p, n)) {
+                if (!strip_markers(&t->scratch, d->pos, p, n)) {
                         t->no_memory = true;
                         return false;
                 }
-                p = d->plain.p;
-                plain = d->plain.n;
+                p = t->scratch.p;
+                plain = t->scratch.n;
         }
         d->pos += n;
         if (be16_at(p) == 0) /* nothing in it: allowed */
@@ -489,20 +495,31 @@ static bool take_fpdu(struct tracer *t, struct trace_flow *f, enum party sender,
         return true;
 }
 
-/* As much as a reader can ask of a place to begin at without knowing anything. */
-static bool is_plausible(const uint8_t *p, size_t n, enum party sender)
+/* As much as a reader can ask of a place to begin at without knowing anything. *summed: bytes that may still be looked at
+ * for their CRC. */
+static bool is_likely(const uint8_t *p, size_t n, size_t *summed)
 {
         struct segment s;
         size_t len;
 
-        (void)sender;
         if (n < 4 || be16_at(p) < TAGGED_HEAD)
                 return false;
         len = be16_at(p);
         if (!parse_ddp(p + 2, n - 2 < len ? n - 2 : len, &s))
                 return false;
         len = padded(len) + CRC_LEN;
-        return len <= n && (crc_fits(p, len) || le_get(p + len - CRC_LEN, CRC_LEN) == 0);
+        if (len > n || len > *summed)
+                return false;
+        *summed -= len;
+        return crc_fits(p, len) || le_get(p + len - CRC_LEN, CRC_LEN) == 0;
+}
+
+static bool is_plausible(const uint8_t *p, size_t n, enum party sender)
+{
+        size_t summed = n;
+
+        (void)sender;
+        return is_likely(p, n, &summed);
 }
 
 /* --- start-up --------------------------------------------------------------------------------- */
@@ -578,12 +595,16 @@ static void take_start(struct tracer *t, struct trace_flow *f, enum party sender
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static void lose(struct direction *d)
+static void lose(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t bytes)
 {
+        struct direction *d = &f->dir[sender];
+
         d->lost = true;
         d->skipped = 0;
-        d->carry.n = 0;
-        d->sending = d->writing = d->hole = false;
+        bytes_free_within(&t->gathered, &d->carry);
+        drop_send(t, d);
+        d->writing = d->hole = false;
+        tell_gap(t, f, sender, bytes);
 }
 
 /* One unit at p: returns its length, 0 if it is not whole, SIZE_MAX if it is none. */
@@ -602,17 +623,18 @@ static size_t take_unit(struct tracer *t, struct trace_flow *f, enum party sende
         return len;
 }
 
-/* After a gap an FPDU is looked for at each place; where there are markers nobody can tell. */
+/* After a gap an FPDU is looked for at each place; where there are markers nobody can tell. Few places look like one that
+ * are none: more of them than data made by chance has are not looked at. */
 static size_t search(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                      size_t n)
 {
         struct direction *d = &f->dir[sender];
         bool starts = !d->started && n > 0 && start_len(sender, p, n) != SIZE_MAX && n >= 16;
         struct trace_event e = event_of(t, f, TRACE_FOUND, sender);
-        size_t i = 0;
+        size_t i = 0, summed = n * SUMMED_PER_BYTE;
 
         if (!starts)
-                while (i < n && (d->markers || !is_plausible(p + i, n - i, sender)))
+                while (i < n && (d->markers || !is_likely(p + i, n - i, &summed)))
                         i++;
         d->skipped += i;
         if (i == n)
@@ -636,14 +658,13 @@ static size_t take_in_place(struct tracer *t, struct trace_flow *f, enum party s
                 size_t len = take_unit(t, f, sender, p + done, n - done);
 
                 if (len == SIZE_MAX) {
-                        lose(d);
-                        tell_gap(t, f, sender, 0);
+                        lose(t, f, sender, 0);
                         done++;
                         break;
                 }
                 if (len == 0) {
-                        if (!bytes_add(&d->carry, p + done, n - done))
-                                t->no_memory = true;
+                        if (!bytes_add_within(&t->gathered, &d->carry, p + done, n - done))
+                                lose(t, f, sender, 0);
                         return n;
                 }
                 done += len;
@@ -664,16 +685,15 @@ static size_t take_carried(struct tracer *t, struct trace_flow *f, enum party se
                 want = before + 1; /* until its length is known */
         if (want - before < n)
                 n = want - before;
-        if (!bytes_add(&d->carry, p, n)) {
-                t->no_memory = true;
+        if (!bytes_add_within(&t->gathered, &d->carry, p, n)) {
+                lose(t, f, sender, 0);
                 return n;
         }
         len = take_unit(t, f, sender, d->carry.p, d->carry.n);
         if (len == SIZE_MAX) {
-                lose(d);
-                tell_gap(t, f, sender, 0);
+                lose(t, f, sender, 0);
         } else if (len > 0) {
-                d->carry.n = 0;
+                bytes_free_within(&t->gathered, &d->carry);
                 d->hole = false;
         }
         return n;
@@ -684,7 +704,7 @@ static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender,
 {
         struct direction *d = &f->dir[sender];
 
-        while (n > 0 && !t->no_memory) {
+        while (n > 0 && !t->no_memory && !t->gathered.no_memory) {
                 size_t done;
 
                 if (d->lost)
@@ -732,8 +752,7 @@ static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, 
                 feed_hole(t, f, sender, n);
                 return;
         }
-        lose(&f->dir[sender]);
-        tell_gap(t, f, sender, n);
+        lose(t, f, sender, n);
 }
 
 const struct trace_stream iwarp_stream = {

@@ -103,6 +103,7 @@ struct roce {
         unsigned conns;
         struct roce_half halves[ROCE_HALVES];
         unsigned next_half;
+        size_t held;              /* bytes of packets ahead of their turn, of all connections */
         uint64_t mads[ROCE_MADS]; /* hashes of the last ones, round about */
         unsigned next_mad;
         struct roce_past pasts[ROCE_PASTS];
@@ -144,6 +145,6 @@ void roce_take_answer(struct tracer *t, struct roce_conn *c, enum party sender,
                       const struct roce_packet *p);
 /* Whatever waits for its turn goes on; what it waited for is not in the capture. */
 void roce_flush(struct tracer *t, struct roce_conn *c, enum party sender);
-void roce_direction_free(struct roce_direction *d);
+void roce_direction_free(struct tracer *t, struct roce_direction *d);
 
 #endif

@@ -137,7 +137,7 @@ void roce_conn_close(struct tracer *t, struct roce_conn *c)
         }
         trace_emit_kind(t, &c->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
-                roce_direction_free(&c->dir[p]);
+                roce_direction_free(t, &c->dir[p]);
         *(c->earlier ? &c->earlier->later : &r->all) = c->later;
         *(c->later ? &c->later->earlier : &r->last) = c->earlier;
         r->conns--;

@@ -10,8 +10,9 @@
 
 enum {
         PSN_MASK = 0xffffff,
-        HELD_MAX = 64, /* packets ahead of their turn, of one side */
-        READS = 256,   /* outstanding ones of one side: what the CM can express */
+        HELD_MAX = 64,       /* packets ahead of their turn, of one side; */
+        HELD_ALL = 64 << 20, /* bytes of those of all sides */
+        READS = 256,         /* outstanding ones of one side: what the CM can express */
         CAPSULE_MAX = 1 << 20,
         SYNDROME_KIND = 0x60, /* AETH (9.7.5.2.4): what it is; the rest: its code */
         SYNDROME_RNR = 0x20,
@@ -34,22 +35,34 @@ struct roce_read {
         struct capture_place at;
 };
 
-static void drop_held(struct roce_direction *d)
+static struct roce_held *unlink_held(struct roce *r, struct roce_direction *d)
 {
-        while (d->held) {
-                struct roce_held *h = d->held;
+        struct roce_held *h = d->held;
 
-                d->held = h->next;
-                free(h);
-        }
-        d->held_n = 0;
+        d->held = h->next;
+        d->held_n--;
+        r->held -= sizeof(*h) + h->packet.n;
+        return h;
 }
 
-void roce_direction_free(struct roce_direction *d)
+static void drop_held(struct roce *r, struct roce_direction *d)
 {
-        drop_held(d);
-        bytes_free(&d->message);
+        while (d->held)
+                free(unlink_held(r, d));
+}
+
+void roce_direction_free(struct tracer *t, struct roce_direction *d)
+{
+        drop_held(t->roce, d);
+        bytes_free_within(&t->gathered, &d->message);
         free(d->reads);
+}
+
+/* What it has begun to say is not all there. */
+static void stop(struct tracer *t, struct roce_direction *d)
+{
+        d->doing = IDLE;
+        bytes_free_within(&t->gathered, &d->message);
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -79,6 +92,7 @@ static void send_end(struct tracer *t, struct roce_conn *c, enum party sender,
         c->dir[sender].doing = IDLE;
         t->totals.capsules++;
         trace_emit(t, &e);
+        bytes_free_within(&t->gathered, &c->dir[sender].message);
 }
 
 static void take_send(struct tracer *t, struct roce_conn *c, enum party sender,
@@ -93,7 +107,7 @@ static void take_send(struct tracer *t, struct roce_conn *c, enum party sender,
                 d->known = 0;
         }
         if (d->doing != SENDING || d->message.n + p->whole > CAPSULE_MAX) {
-                d->doing = IDLE;
+                stop(t, d);
                 return;
         }
         if (d->known == d->message.n)
@@ -102,11 +116,13 @@ static void take_send(struct tracer *t, struct roce_conn *c, enum party sender,
                 send_end(t, c, sender, p, p->data, p->n);
                 return;
         }
-        if (!bytes_add(&d->message, p->data, p->n) ||
-            !bytes_add(&d->message, NULL, p->whole - p->n))
-                t->no_memory = true;
-        else if (p->parts & LAST)
+        if (!bytes_add_within(&t->gathered, &d->message, p->data, p->n) ||
+            !bytes_add_within(&t->gathered, &d->message, NULL, p->whole - p->n)) {
+                stop(t, d);
+                trace_gap(t, &c->pub, sender, (struct trace_gap) { .packets = 1 });
+        } else if (p->parts & LAST) {
                 send_end(t, c, sender, p, d->message.p, (uint32_t)d->message.n);
+        }
 }
 
 static void write_end(struct tracer *t, struct roce_conn *c, enum party sender,
@@ -129,6 +145,7 @@ static void take_write(struct tracer *t, struct roce_conn *c, enum party sender,
         struct trace_event e;
 
         if (p->parts & FIRST) {
+                stop(t, d);
                 d->doing = WRITING;
                 d->first = p->at;
                 d->write = (struct trace_memory) { .addr = p->addr, .key = p->key };
@@ -217,10 +234,8 @@ static void release_held(struct tracer *t, struct roce_conn *c, enum party sende
         struct roce_direction *d = &c->dir[sender];
 
         while (d->held && psn_distance(d->held->packet.psn, d->next) <= 0) {
-                struct roce_held *h = d->held;
+                struct roce_held *h = unlink_held(t->roce, d);
 
-                d->held = h->next;
-                d->held_n--;
                 if (h->packet.psn == d->next)
                         process(t, c, sender, &h->packet);
                 free(h);
@@ -232,7 +247,7 @@ static void skip_to(struct tracer *t, struct roce_conn *c, enum party sender, ui
 {
         struct roce_direction *d = &c->dir[sender];
 
-        d->doing = IDLE;
+        stop(t, d);
         trace_gap(t, &c->pub, sender, (struct trace_gap) { .packets = (psn - d->next) & PSN_MASK });
         d->next = psn;
         release_held(t, c, sender);
@@ -261,7 +276,8 @@ static void hold(struct tracer *t, struct roce_conn *c, enum party sender,
                 at = &(*at)->next;
         h->next = *at;
         *at = h;
-        if (++d->held_n > HELD_MAX)
+        t->roce->held += sizeof(*h) + p->n;
+        if (++d->held_n > HELD_MAX || t->roce->held > HELD_ALL)
                 roce_flush(t, c, sender);
 }
 
@@ -384,7 +400,7 @@ void roce_take_answer(struct tracer *t, struct roce_conn *c, enum party sender,
                       const struct roce_packet *p)
 {
         if (is_nak(p)) { /* what waits for its turn will come again */
-                drop_held(&c->dir[peer_of(sender)]);
+                drop_held(t->roce, &c->dir[peer_of(sender)]);
                 emit_refusal(t, c, sender, p);
                 return;
         }

@@ -7,6 +7,25 @@
 #include "pdu/io/capture/packet.h"
 #include "trace.h"
 
+/* A growing buffer. */
+struct bytes {
+        uint8_t *p;
+        size_t n, cap;
+};
+/* n more bytes; p NULL: zeroes. False: no memory. */
+bool bytes_add(struct bytes *b, const void *p, size_t n);
+void bytes_free(struct bytes *b);
+
+/* What many buffers take together, and about how much that may be. */
+struct bytes_limit {
+        size_t most, used;
+        bool no_memory; /* there was none */
+};
+/* The same for one of these buffers. False: they would take too much, or l->no_memory. */
+bool bytes_add_within(struct bytes_limit *l, struct bytes *b, const void *p, size_t n);
+void bytes_free_within(struct bytes_limit *l, struct bytes *b);
+
+enum { GATHERED_ALL = 64 << 20 };
 struct tracer {
         const struct trace_family *family;
         const struct trace_family *opening; /* whose connection is being opened; NULL: family's */
@@ -14,8 +33,10 @@ struct tracer {
         trace_fn *fn;
         void *user;
         struct trace_totals totals;
-        struct capture_place at; /* of the packet in hand */
-        struct roce *roce;       /* NULL: no such packet yet */
+        struct capture_place at;     /* of the packet in hand */
+        struct roce *roce;           /* NULL: no such packet yet */
+        struct bytes_limit gathered; /* of messages that are incomplete: GATHERED_ALL */
+        struct bytes scratch;        /* of whoever has the packet in hand */
         size_t sinks;    /* bytes that a family's streams keep of messages that are incomplete */
         uint64_t sealed; /* connections of which nothing but a ClientHello was told */
         bool sealing;    /* the connection that is being opened is one of these */
@@ -79,17 +100,6 @@ static inline uint64_t be64_at(const uint8_t *p)
 {
         return (uint64_t)be32_at(p) << 32 | be32_at(p + 4);
 }
-
-/* A growing buffer. */
-struct bytes {
-        uint8_t *p;
-        size_t n, cap;
-};
-/* Room for n more bytes; false: no memory. */
-bool bytes_reserve(struct bytes *b, size_t n);
-/* p NULL: zeroes. */
-bool bytes_add(struct bytes *b, const void *p, size_t n);
-void bytes_free(struct bytes *b);
 
 extern const struct trace_stream iwarp_stream; /* trace_iwarp.c: MPA, DDP and RDMAP */
 

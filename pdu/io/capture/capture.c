@@ -164,7 +164,7 @@ static void release_held(struct reader *r, struct tcp_conn_state *c, enum party 
 
                 s->held = h->next;
                 s->held_bytes -= h->n;
-                r->held_bytes -= h->n;
+                r->held_bytes -= sizeof(*h) + h->n;
                 s->held_segments--;
                 deliver_new(r, c, sender, h->seq,
                             (struct piece) { h->data, h->n, h->whole, &h->at });
@@ -203,7 +203,7 @@ static void hold(struct reader *r, struct stream *s, const struct packet *seg)
         if (!h->next)
                 s->held_last = h;
         s->held_bytes += h->n;
-        r->held_bytes += h->n;
+        r->held_bytes += sizeof(*h) + h->n;
         s->held_segments++;
 }
 
