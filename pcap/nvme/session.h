@@ -44,15 +44,14 @@ struct session_cmd {
         uint64_t h2c, c2h;     /* bytes of data seen, in-capsule data included */
         unsigned asks;         /* R2Ts, READs */
         struct rdma_data rdma; /* where its data is; RDMA only */
-        uint8_t *data;     /* kept as session_options say, at most SESSION_DATA_MAX; the holes */
-        uint32_t data_len; /* of it are zeroes */
-        bool
-            data_cut; /* some of it is not in the capture, or not kept: known when the command ends */
-        bool data_dropped;       /* none of it is kept, nor will be */
-        uint64_t mark;           /* the judge's, from its beginning to its end; */
-        bool expired;            /* so is this, */
-        int64_t aborted_ns;      /* ... this: when the host was told so; 0: it was not, */
-        uint16_t second;         /* the CID of its Write, if it is a fused Compare; */
+        uint8_t *data;      /* kept as session_options say, at most SESSION_DATA_MAX; the holes */
+        uint32_t data_len;  /* of it are zeroes */
+        bool data_cut;      /* some of it is missing, or not kept: known when the command ends */
+        bool data_dropped;  /* none of it is kept, nor will be */
+        uint64_t mark;      /* the judge's, from its beginning to its end; */
+        bool expired;       /* so is this, */
+        int64_t aborted_ns; /* ... this: when the host was told so; 0: it was not, */
+        uint16_t second;    /* the CID of its Write, if it is a fused Compare; */
         bool has_second, voided; /* it has one; ... its Compare has failed; */
         unsigned wrong;          /* and a rule that it breaks, for which a status is printed */
         struct session_cmd *next, *older, *newer;

@@ -20,11 +20,9 @@ static uint32_t get32(const uint8_t *p)
 
 enum {
         DEPTH_MAX = 5, /* IP headers within one another */
-        WHOLE_MAX =
-            1024
-            << 10 /* bytes of a frame: segments that a network card shall cut or has joined, twice
-                                * as long as Linux makes them. Where the IP header leaves the length out, only
-                                * the file says it. */
+        /* bytes of a frame: segments that a network card shall cut or has joined, twice as long as Linux makes them.
+         * Where the IP header leaves the length out, only the file says it. */
+        WHOLE_MAX = 1 << 20,
 };
 
 /* Who names the layer that follows; the numbers are of each its own. */
