@@ -3,6 +3,8 @@
 #ifndef NVMF_PCAP_JUDGE_H
 #define NVMF_PCAP_JUDGE_H
 
+#include <string.h>
+
 #include "pcap/nvme/session.h"
 #include "pdu/nvme/machine/tls_key.h"
 #include "pdu/nvme/rdma/rdma_track.h"
@@ -29,14 +31,22 @@ static inline void judge_finds(struct rule_set *found, bool broken, enum rule_id
                 rule_add(found, rule);
 }
 
+/* The Host Identifier of a host that has not told its own. */
+static inline bool is_nobody(const uint8_t hostid[16])
+{
+        static const uint8_t zero[16];
+
+        return memcmp(hostid, zero, sizeof(zero)) == 0;
+}
+
 /* A command, given what kind of controller it goes to; adds to `found`. */
 void judge_command(const struct session *s, const union sqe *sqe, struct rule_set *found);
 /* Data and results whose meaning the command tells, when it has succeeded; adds to `found`. */
 void judge_data(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                 struct rule_set *found);
-/* The same of a reservation command, on an I/O queue (judge_reservation.c). measured: the bytes of data are
- * those that moved, not those that there was room for. */
-void judge_reservation(const struct session_cmd *cmd, bool measured, struct rule_set *found);
+/* The same of a reservation command, on an I/O queue (judge_reservation.c). */
+void judge_reservation(const struct session *s, const struct session_cmd *cmd,
+                       struct rule_set *found);
 /* Whether a command that succeeded moved all that it had to. */
 void judge_transfer(const struct session *s, const struct session_cmd *cmd, struct rule_set *found);
 /* The data of a Connect; `admin`: what the admin queue of the association said, or NULL. */
@@ -272,6 +282,8 @@ bool past_lives(const struct association *a);
 struct ns_format;
 /* The format of a namespace, as Identify Namespace has told it; NULL: not known. */
 const struct ns_format *past_format(const struct association *a, uint32_t nsid);
+/* VS, or VER, as it was read; 0: not known. a may be NULL. */
+uint32_t past_version(const struct association *a);
 struct command_view;
 /* Adds what is known of it; a may be NULL. v->sqe is set, or NULL: then the format is not known. */
 void past_view(const struct association *a, struct command_view *v);

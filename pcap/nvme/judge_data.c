@@ -25,7 +25,6 @@ static bool same_name(const char *a, const char *b)
 void judge_connect(const struct session_cmd *cmd, const struct cqe *cqe,
                    const struct association *admin, struct rule_set *found)
 {
-        static const uint8_t zero[16];
         const struct connect_data *c = (const void *)cmd->data;
         uint16_t cntlid = le16_get(c->cntlid);
 
@@ -46,8 +45,8 @@ void judge_connect(const struct session_cmd *cmd, const struct cqe *cqe,
         judge_finds(found, !same_name(c->subnqn, admin->connect.subnqn), FAB_CONNECT_IO_SUBNQN);
         judge_finds(found, !same_name(c->hostnqn, admin->connect.hostnqn), FAB_CONNECT_IO_HOSTNQN);
         judge_finds(found,
-                    memcmp(c->hostid, zero, sizeof(zero)) != 0 &&
-                        memcmp(c->hostid, admin->connect.hostid, sizeof(zero)) != 0,
+                    !is_nobody(c->hostid) &&
+                        memcmp(c->hostid, admin->connect.hostid, sizeof(c->hostid)) != 0,
                     FAB_CONNECT_IO_HOSTID);
 }
 
@@ -180,7 +179,8 @@ static void judge_twins(const struct session_cmd *cmd, struct rule_set *found)
                 }
 }
 
-/* Read from its beginning; entries that the command did not reach are not there. */
+/* Read from its beginning; entries that the command did not reach are not there. Among extended ones nothing tells
+ * which is one. */
 static void judge_log(const struct session_cmd *cmd, struct rule_set *found)
 {
         const struct disc_header *h = (const void *)cmd->data;
@@ -188,6 +188,8 @@ static void judge_log(const struct session_cmd *cmd, struct rule_set *found)
 
         judge_finds(found, le16_get(h->recfmt) != 0 || le64_get(h->numrec) >= DISC_NUMREC_END,
                     DISC_HEADER);
+        if (disc_asks_extended(&cmd->sqe) || h->flags & DLPF_EXTENDED)
+                return;
         for (uint64_t i = 0; (e = disc_log_entry(cmd->data, cmd->data_len, i)); i++) {
                 judge_finds(found,
                             !is_assigned(e) || !memchr(e->subnqn, 0, NQN_MAX + 1) ||
@@ -220,7 +222,6 @@ static void judge_property(const struct session *s, const union sqe *sqe, const 
         judge_finds(found, property_is_reserved(ofst) && value, FAB_PROP_RSVD);
         judge_finds(found, (sqe->property.attrib & 7) == PROP_ATTRIB_4 && value >> 32,
                     FAB_PROP_UPPER);
-        judge_finds(found, ofst == PROP_VS && (uint32_t)value < NVME_VERSION(1, 2, 1), FAB_VS);
 }
 
 /* --- protection information ------------------------------------------------------------------- */
@@ -269,7 +270,7 @@ void judge_data(const struct session *s, const struct session_cmd *cmd, const st
         const union sqe *sqe = &cmd->sqe;
 
         if (s->qid > 0 && !s->gapped && is_reservation_command(sqe->opc))
-                judge_reservation(cmd, s->conn->transport == TRACE_TCP, found);
+                judge_reservation(s, cmd, found);
         if (s->qid > 0 && !s->gapped && sqe->opc == NVME_READ)
                 judge_tuples(s, cmd, found);
         if (s->qid != 0 || !s->assoc || !s->assoc->named || s->gapped)

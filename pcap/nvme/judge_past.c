@@ -38,6 +38,8 @@ enum {
  * prescribes it. What is as it was after so long has not been noticed at all. */
 #define GONE_NS INT64_C(5000000000)
 #define LOST_NS INT64_C(10000000000)
+/* More than twice what CAP.TO can say. */
+#define READY_NS INT64_C(300000000000)
 
 struct event { /* of the kinds that stay masked until their log is read */
         uint8_t type, info, lid;
@@ -73,10 +75,10 @@ struct past {
         int64_t heard_ns;             /* the last command of any of its queues */
         uint32_t queues;              /* I/O queues granted; 0: not known */
         bool joined;                  /* there was an I/O queue since CC.EN is 1 */
-        bool has_aec;
-        uint32_t aec;          /* Asynchronous Event Configuration that was set since then */
-        unsigned aers, aborts; /* outstanding */
-        bool rdy;              /* CSTS said so, since CC.EN was written */
+        bool has_aec, set_aec;        /* known; as the host has set it */
+        uint32_t aec;                 /* Asynchronous Event Configuration since then */
+        unsigned aers, aborts;        /* outstanding */
+        bool rdy;                     /* CSTS said so, since CC.EN was written */
         bool asked_id, asked_queues;
         bool indivioqdels;   /* the host's Connect said so */
         uint16_t sqsize;     /* of the admin queue, as Connect has it */
@@ -286,12 +288,15 @@ static void judge_cap(const struct past *p, const struct answer *a)
         judge_versions(p, a);
 }
 
-static bool is_late(const struct past *p, const struct answer *a)
+/* How long the host should wait for RDY says CAP.TO, and binds no controller; it has to come, though. */
+static void judge_ready(const struct past *p, const struct answer *a)
 {
         unsigned to = CAP_TO(p->cap);
+        int64_t waited = p->cc_ns ? a->cmd->at.time_ns - p->cc_ns : 0;
+        bool told = p->has_cap && to != TO_SATURATED;
 
-        return p->has_cap && to != TO_SATURATED && p->cc_ns &&
-               a->cmd->at.time_ns > p->cc_ns + (int64_t)to * TO_UNIT;
+        judge_finds(a->found, told && waited > (int64_t)to * TO_UNIT, FAB_RDY_TIME);
+        judge_finds(a->found, told && waited > READY_NS, FAB_RDY);
 }
 
 static void judge_csts(struct past *p, const struct answer *a, uint32_t csts)
@@ -304,8 +309,8 @@ static void judge_csts(struct past *p, const struct answer *a, uint32_t csts)
         judge_finds(a->found, csts & CSTS_RESERVED && !is_later(p), FAB_PROP_RSVD);
         if (csts & CSTS_CFS && !p->fatal_ns)
                 p->fatal_ns = a->e->at.time_ns;
-        judge_finds(a->found, settled && ready != enabled && !CC_SHN(p->cc) && is_late(p, a),
-                    FAB_RDY);
+        if (settled && ready != enabled && !CC_SHN(p->cc))
+                judge_ready(p, a);
         judge_finds(a->found,
                     settled && enabled && CC_SHN(p->cc) && !CSTS_SHST(csts) && p->shn_ns &&
                         a->cmd->at.time_ns > p->shn_ns + GONE_NS,
@@ -366,7 +371,7 @@ static void on_cc(struct past *p, const struct answer *a)
                 p->shn_ns = a->e->at.time_ns;
         if ((p->cc ^ cc) & CC_EN) {
                 p->cc_ns = a->e->at.time_ns;
-                p->joined = p->has_aec = p->rdy = false;
+                p->joined = p->has_aec = p->set_aec = p->rdy = false;
                 p->retry = (struct retry_past) { 0 };
                 p->kept_ns = p->fatal_ns = 0;
         }
@@ -437,8 +442,19 @@ static void on_set_features(struct past *p, const struct answer *a)
                 on_host_behavior(p, a);
         } else if (selector(s) == FEAT_AEC && succeeded(a)) {
                 p->aec = le32_get(s->cdw11);
-                p->has_aec = true;
+                p->has_aec = p->set_aec = true;
         }
+}
+
+/* The default is the vendor's (4.4): until the host sets or reads it, it is not known. */
+static void judge_aec(struct past *p, const struct answer *a)
+{
+        uint32_t aec = le32_get(a->cqe->dw0);
+
+        judge_finds(a->found, p->set_aec && aec != p->aec, FEAT_KEPT);
+        if (!p->set_aec)
+                p->aec = aec;
+        p->has_aec = true;
 }
 
 /* Of the current value. */
@@ -454,26 +470,27 @@ static void on_get_features(struct past *p, const struct answer *a)
                 judge_finds(a->found, le32_get(a->cqe->dw0) & ~1u, CQE_RESERVED);
         else if (selector(s) == FEAT_LBA_STATUS)
                 p->lsipi = (uint16_t)(le32_get(a->cqe->dw0) >> 16);
-        else if (selector(s) == FEAT_AEC)
-                judge_finds(a->found,
-                            p->has_aec && a->cmd->mark == p->moves &&
-                                le32_get(a->cqe->dw0) != p->aec,
-                            FEAT_KEPT);
+        else if (selector(s) == FEAT_AEC && a->cmd->mark == p->moves)
+                judge_aec(p, a);
 }
 
-static bool is_aborted(uint16_t status)
+/* Nothing in it is out of place: neither NSID nor a fused operation, and no bit that is reserved. */
+static bool is_plain(const union sqe *s)
 {
-        return status == NVME_ABORT_REQUESTED || status == NVME_ABORT_SQ_DELETED ||
-               status == NVME_AUTH_REQUIRED;
+        uint32_t set = le32_get(s->nsid) | le32_get(s->cdw10) | le32_get(s->cdw11) |
+                       le32_get(s->cdw12) | le32_get(s->cdw13) | le32_get(s->cdw14) |
+                       le32_get(s->cdw15);
+
+        return !set && s->flags == SQE_PSDT_SGL;
 }
 
-/* With an NSID or as half of a fused operation it is refused with good reason. */
+/* 3.9 has it supported: any other status says that it is, and that something else is wrong just now. */
 static void on_keep_alive(const struct past *p, const struct answer *a)
 {
-        const union sqe *s = &a->cmd->sqe;
-        bool plain = le32_get(s->nsid) == 0 && !(s->flags & SQE_FUSE_MASK);
+        uint16_t status = cqe_status(a->cqe);
         bool runs = p->cc & CC_EN && !CC_SHN(p->cc) && a->cmd->mark == p->moves;
-        bool fails = plain && !succeeded(a) && !is_aborted(cqe_status(a->cqe));
+        bool fails = is_plain(&a->cmd->sqe) &&
+                     (status == NVME_INVALID_OPCODE || status == NVME_INVALID_FIELD);
 
         if (is_discovery(a))
                 judge_finds(a->found, p->kato && runs && fails, DISC_PERSISTENT);
@@ -512,7 +529,7 @@ static void forget_namespaces(struct past *p)
 /* Whether a change of namespaces would be told now; what was known of them is over otherwise. */
 static bool watches_namespaces(struct past *p)
 {
-        bool watches = p->has_aec && !p->setting && p->aec & AEC_NS && p->aers > 0 &&
+        bool watches = p->set_aec && !p->setting && p->aec & AEC_NS && p->aers > 0 &&
                        !p->spaces_told && p->cc & CC_EN;
 
         if (!watches)
@@ -523,10 +540,8 @@ static bool watches_namespaces(struct past *p)
 /* Feature 0Bh has a bit for each, from 8 on. A discovery controller has them by KATO. */
 static bool is_unasked(const struct past *p, const struct answer *a, uint8_t info)
 {
-        bool known = p->has_aec || p->fresh;
-
-        return info <= AEN_INFO_LAST_BIT && known && !p->setting && is_io(a) &&
-               !((p->has_aec ? p->aec : 0) >> (8 + info) & 1);
+        return info <= AEN_INFO_LAST_BIT && p->has_aec && !p->setting && is_io(a) &&
+               !(p->aec >> (8 + info) & 1);
 }
 
 /* Of those whose log page a host should read. */
@@ -677,13 +692,30 @@ static bool has_log_room(struct past *p, uint64_t len)
         return true;
 }
 
+/* Where a discovery log ends, of which so much was read; what is read beyond that is undefined (figure 198). */
+static uint64_t log_end(const void *log, size_t len)
+{
+        const struct disc_header *h = log;
+
+        if (len < offsetof(struct disc_header, rsvd24))
+                return DISC_HEADER_LEN;
+        if (le32_get(h->tdlpl))
+                return le32_get(h->tdlpl);
+        return le64_get(h->numrec) < LOG_MAX
+                   ? DISC_HEADER_LEN + le64_get(h->numrec) * DISC_ENTRY_LEN
+                   : UINT64_MAX;
+}
+
+/* No more of it than there is: only that is compared. */
 static void keep_log(struct past *p, const struct session_cmd *cmd, uint64_t at)
 {
         uint64_t end = at + cmd->data_len;
+        uint64_t last = at ? log_end(p->log, p->log_len) : log_end(cmd->data, cmd->data_len);
 
+        end = end < last ? end : last;
         if (at > p->log_len || end <= p->log_len || end > LOG_MAX || !has_log_room(p, end))
                 return;
-        memcpy(p->log + at, cmd->data, cmd->data_len);
+        memcpy(p->log + at, cmd->data, (size_t)(end - at));
         p->log_len = (uint32_t)end;
 }
 
@@ -728,13 +760,17 @@ static void on_discovery_log(struct past *p, const struct answer *a)
         keep_log(p, cmd, at);
 }
 
-/* Statuses that only Connect has, of an entry that is no I/O command's. */
+/* Statuses that only Connect has, of an entry that is no I/O command's. Controller Busy is Disconnect's, too, but
+ * not on the admin queue (6.4). */
 static bool is_of_connect(const struct log_error *e)
 {
         uint16_t status = le16_get(e->sf) >> 1 & STATUS_MASK;
+        bool admin = le16_get(e->sqid) == 0;
 
-        return status >= NVME_CONNECT_BUSY && status <= NVME_CONNECT_HOST &&
-               (e->opc == NVME_FABRICS || le16_get(e->sqid) == 0);
+        if (status == NVME_CONNECT_BUSY)
+                return admin;
+        return status > NVME_CONNECT_BUSY && status <= NVME_CONNECT_HOST &&
+               (e->opc == NVME_FABRICS || admin);
 }
 
 static void on_error_log(const struct answer *a)
@@ -902,13 +938,20 @@ static void on_abort(const struct answer *a)
 
 /* --- Set Features of what is fixed ------------------------------------------------------------ */
 
+/* One that has connected with HOSTID 0 may set it, once (5.1.25.1.28). */
 static void on_hostid(const struct answer *a)
 {
         const struct session_cmd *cmd = a->cmd;
-        const uint8_t *own = a->s->assoc->connect.hostid;
-        bool another = a->s->assoc->named && cmd->data && !cmd->data_cut && cmd->data_len >= 16 &&
-                       memcmp(cmd->data, own, 16) != 0;
+        struct association *own = a->s->assoc;
+        bool known = own->named && cmd->data && !cmd->data_cut &&
+                     cmd->data_len >= sizeof(own->connect.hostid);
+        bool another = known && memcmp(cmd->data, own->connect.hostid, 16) != 0;
 
+        if (own->named && is_nobody(own->connect.hostid)) {
+                if (known && succeeded(a))
+                        memcpy(own->connect.hostid, cmd->data, sizeof(own->connect.hostid));
+                return;
+        }
         judge_finds(a->found,
                     is_io(a) && (another || cqe_status(a->cqe) == NVME_SEQUENCE_ERROR ||
                                  cqe_status(a->cqe) == NVME_FEATURE_NOT_CHANGEABLE),
@@ -1072,6 +1115,11 @@ const struct ns_format *past_format(const struct association *a, uint32_t nsid)
         return NULL;
 }
 
+uint32_t past_version(const struct association *a)
+{
+        return a && a->past ? version(a->past) : 0;
+}
+
 /* What Identify Namespace does not tell of protection information, from CNS 05h. */
 static void keep_extended(struct past *p, uint32_t nsid, const struct id_nvm_ns *x)
 {
@@ -1106,6 +1154,7 @@ static void keep_format(struct past *p, uint32_t nsid, const struct id_ns *n)
                             .guard = p->has_id && !(le32_get(p->id.ctratt) & CTRATT_ELBAS) ? 16 : 0,
                             .first = n->dps >> 3 & 1,
                             .deallocated_errors = n->nsfeat >> 2 & 1,
+                            .refuses_iekey = n->rescap & RESCAP_IEKEY,
                             .nvmsetid = le16_get(n->nvmsetid),
                             .nacwu = n->nsfeat >> 1 & 1 ? le16_get(n->nacwu) : 0 }
         };
@@ -1163,13 +1212,6 @@ static bool disturbs_format(const struct past *p, const struct session_cmd *cmd)
         return p->format_alone && p->formats_out && cmd->sqe.opc != NVME_FABRICS && nsid &&
                (p->formatted == NSID_ALL || nsid == NSID_ALL || nsid == p->formatted) &&
                cmd->at.time_ns > p->format_ns + HEARD_SLACK_MS * MS;
-}
-
-static bool is_nobody(const uint8_t hostid[16])
-{
-        static const uint8_t zero[16];
-
-        return memcmp(hostid, zero, sizeof(zero)) == 0;
 }
 
 uint8_t past_ana_shown(const struct association *a, uint32_t nsid, int64_t now_ns)

@@ -73,14 +73,20 @@ static bool admin_dynamic(const struct refused *r)
                cntlid_of(r) != CNTLID_DYNAMIC && (cntlid_of(r) < 0xfff0 || cntlid_of(r) > 0xfffd);
 }
 
-static bool io_connect(const struct refused *r)
-{
-        return sqe_is_connect(&r->cmd->sqe) && data_of(r->cmd) && !is_admin(r);
-}
-
 static bool admin_connect(const struct refused *r)
 {
         return sqe_is_connect(&r->cmd->sqe) && data_of(r->cmd) && is_admin(r);
+}
+
+/* For one controller; FFFEh and FFFFh are for any. */
+static bool admin_this(const struct refused *r)
+{
+        return admin_connect(r) && cntlid_of(r) <= CNTLID_MAX;
+}
+
+static bool io_connect(const struct refused *r)
+{
+        return sqe_is_connect(&r->cmd->sqe) && data_of(r->cmd) && !is_admin(r);
 }
 
 static bool unknown_subsystem(const struct refused *r)
@@ -90,9 +96,7 @@ static bool unknown_subsystem(const struct refused *r)
 
 static bool zero_hostid(const struct refused *r)
 {
-        static const uint8_t zero[16];
-
-        return admin_connect(r) && memcmp(data_of(r->cmd)->hostid, zero, sizeof(zero)) == 0;
+        return admin_connect(r) && is_nobody(data_of(r->cmd)->hostid);
 }
 
 static bool same_nqns(const struct refused *r)
@@ -207,7 +211,7 @@ static const struct refusal {
         { NVME_INVALID_LOG_PAGE, IPO_ANY, discovery_page, LOG_NOT_DISC },
         { NVME_INVALID_FIELD, IPO_ANY, index_zero, LOG_INDEX },
         { NVME_INVALID_FIELD, IPO_ANY, far_offset, LOG_OFFSET },
-        { NVME_CONNECT_BUSY, IPO_ANY, admin_dynamic, FAB_CONNECT_TAKEN },
+        { NVME_CONNECT_BUSY, IPO_ANY, admin_this, FAB_CONNECT_TAKEN },
         { NVME_CONNECT_HOST, IPO_ANY, same_nqns, FAB_CONNECT_SAME_NQN },
         { NVME_CONNECT_HOST, IPO_ANY, other_host, FAB_CONNECT_HOST },
         { NVME_CONNECT_PARAM, offsetof(union sqe, connect.sqsize), big_queue, FAB_CONNECT_SQSIZE_MAX },

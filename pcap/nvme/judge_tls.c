@@ -136,6 +136,14 @@ static void remember(struct tls_memory *m, const struct disc_entry *e)
         m->entries[m->next_entry++ % TLS_ENTRIES] = new;
 }
 
+static bool has_extended(const struct session_cmd *cmd, uint64_t offset)
+{
+        const struct disc_header *h = (const void *)cmd->data;
+
+        return disc_asks_extended(&cmd->sqe) ||
+               (!offset && cmd->data_len >= DISC_HEADER_LEN && h->flags & DLPF_EXTENDED);
+}
+
 /* Those that lie in it as a whole. */
 void remember_entries(struct tls_memory *m, const struct session_cmd *cmd)
 {
@@ -143,7 +151,7 @@ void remember_entries(struct tls_memory *m, const struct session_cmd *cmd)
         size_t at = offset ? 0 : DISC_HEADER_LEN;
 
         if (cmd->sqe.opc != NVME_GET_LOG_PAGE || cmd->sqe.cdw10.b[0] != LOG_DISCOVERY ||
-            !cmd->data || cmd->data_cut || offset % DISC_ENTRY_LEN)
+            !cmd->data || cmd->data_cut || offset % DISC_ENTRY_LEN || has_extended(cmd, offset))
                 return;
         for (; at + DISC_ENTRY_LEN <= cmd->data_len; at += DISC_ENTRY_LEN) {
                 const struct disc_entry *e = (const void *)(cmd->data + at);

@@ -397,30 +397,40 @@ static bool same_ends(const struct trace_conn *a, const struct trace_conn *b)
         return true;
 }
 
-/* How well it fits; 0: not at all. */
-static unsigned fit(const struct association *a, const struct session *s,
+enum fit { FIT_NONE, FIT_ENDS, FIT_NAMES, FIT_ALL };
+
+/* HOSTID 0 of an I/O queue is not looked at (B2.2 6.3). */
+static bool same_names(const struct association *a, const struct connect_data *c)
+{
+        return (same_host(&a->connect, c) ||
+                (is_nobody(c->hostid) &&
+                 strncmp(a->connect.hostnqn, c->hostnqn, NQN_FIELD) == 0)) &&
+               strncmp(a->connect.subnqn, c->subnqn, NQN_FIELD) == 0;
+}
+
+static enum fit fit(const struct association *a, const struct session *s,
                     const struct connect_data *c)
 {
         bool ends = same_ends(a->first->conn, s->conn);
 
         if (!a->named || a->cntlid != le16_get(c->cntlid))
-                return 0;
-        if (same_host(&a->connect, c) && strncmp(a->connect.subnqn, c->subnqn, NQN_FIELD) == 0)
-                return ends ? 3 : 2;
-        return ends && !a->discovery;
+                return FIT_NONE;
+        if (same_names(a, c))
+                return ends ? FIT_ALL : FIT_NAMES;
+        return ends && !a->discovery ? FIT_ENDS : FIT_NONE;
 }
 
 /* The association that a Connect of an I/O queue joins: controllers of several subsystems may have
- * the same CNTLID, so that of the same names goes first; and where the same traffic was caught twice,
- * on both sides of a NAT, that between the same addresses. */
+ * the same CNTLID, so that it is one of the same names; and where the same traffic was caught twice,
+ * on both sides of a NAT, that between the same addresses. `least`: FIT_ENDS also finds one of other names. */
 static struct association *find_association(const struct reader *r, const struct session *s,
-                                            const struct connect_data *c)
+                                            const struct connect_data *c, enum fit least)
 {
         struct association *found = NULL;
-        unsigned best = 0;
+        enum fit best = least - 1;
 
         for (struct association *a = r->associations; a; a = a->next) {
-                unsigned fits = fit(a, s, c);
+                enum fit fits = fit(a, s, c);
 
                 if (fits <= best)
                         continue;
@@ -444,7 +454,7 @@ static void connected(struct reader *r, struct session_private *p, struct sessio
         if (s->qid == 0)
                 join(s, new_association(r, cmd, (uint16_t)le32_get(cqe->dw0)));
         else if (data)
-                join(s, find_association(r, s, data));
+                join(s, find_association(r, s, data, FIT_NAMES));
         if (s->assoc && s->assoc->identified && p->judge)
                 judge_identified(p->judge, s->assoc);
 }
@@ -764,22 +774,32 @@ static const struct tls_past *admin_tls(const struct association *a)
         return NULL;
 }
 
+/* The controller finds fault with something in the data, or does not say with what. */
+static bool refuses_names(const struct cqe *cqe)
+{
+        uint32_t dw0 = le32_get(cqe->dw0);
+
+        return cqe_status(cqe) == NVME_CONNECT_PARAM &&
+               (dw0 & CONNECT_IATTR_DATA || !(dw0 & UINT16_MAX));
+}
+
 static void judge_joining(struct reader *r, const struct session_private *p, struct record *rec,
                           const struct cqe *cqe)
 {
         const struct connect_data *data = connect_data(rec->cmd);
         uint16_t status = cqe_status(cqe);
-        const struct association *a = NULL;
+        const struct association *a = NULL, *meant = NULL;
 
         if (!data)
                 return;
         judge_names(data, &rec->broken);
-        if (le16_get(rec->cmd->sqe.connect.qid))
-                a = find_association(r, &p->pub, data);
-        else
+        if (le16_get(rec->cmd->sqe.connect.qid)) {
+                a = find_association(r, &p->pub, data, FIT_NAMES);
+                meant = a || !refuses_names(cqe) ? a : find_association(r, &p->pub, data, FIT_ENDS);
+        } else {
                 judge_return(&r->hosts, data, &rec->broken);
-        if (!le16_get(rec->cmd->sqe.connect.qid))
                 judge_restart(&r->hosts, data, &rec->broken);
+        }
         if (status == NVME_CONNECT_RESTART_DISCOVERY)
                 memory_restarts(&r->hosts, data);
         if (p->pub.conn->transport == TRACE_TCP && !p->pub.conn->midstream)
@@ -787,7 +807,7 @@ static void judge_joining(struct reader *r, const struct session_private *p, str
         judge_finds(&rec->broken,
                     a && p->requested && le16_get(p->request.cntlid) != le16_get(data->cntlid),
                     RDMA_REQ_CTRL);
-        judge_connect(rec->cmd, cqe, a, &rec->broken);
+        judge_connect(rec->cmd, cqe, meant, &rec->broken);
         if (a)
                 past_joins(a, &p->pub, rec->cmd, status, &rec->broken);
 }

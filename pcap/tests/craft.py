@@ -148,8 +148,8 @@ def identify(cntlid=1, **k):
     return bytes(d)
 
 
-def disc_log(genctr, *entries):
-    return struct.pack("<QQH", genctr, len(entries), 0).ljust(1024, b"\0") + b"".join(entries)
+def disc_log(genctr, *entries, flags=0, tdlpl=0):
+    return struct.pack("<QQHBxI", genctr, len(entries), 0, flags, tdlpl).ljust(1024, b"\0") + b"".join(entries)
 
 
 def disc_entry(subnqn, portid=1, cntlid=0xffff, trsvcid=b"4420", traddr=b"10.0.0.2", treq=0):
@@ -274,11 +274,11 @@ class Queue:
     def identify(self, **k):
         self.run(0x06, data=identify(**k), cdw=[1])
 
-    def log(self, lid, data=b"", offset=0, rae=0, status=0, ot=0, length=None):
+    def log(self, lid, data=b"", offset=0, rae=0, status=0, ot=0, length=None, lsp=0):
         numd = (length or len(data)) // 4 - 1
         self.run(0x02, status=status, data=data, length=length or len(data),
                  nsid=0xffffffff if lid == 2 else 0,
-                 cdw=[lid | rae << 15 | (numd & 0xffff) << 16, numd >> 16, offset & 0xffffffff,
+                 cdw=[lid | lsp << 8 | rae << 15 | (numd & 0xffff) << 16, numd >> 16, offset & 0xffffffff,
                       offset >> 32, ot << 23])
 
 

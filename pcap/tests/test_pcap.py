@@ -153,7 +153,7 @@ BROKEN = {
         "tcp/h2cdata/datao", "tcp/h2cdata/range", "tcp/h2cdata/maxh2cdata",
         "tcp/h2cdata/last-early", "tcp/h2cdata/last-missing", "fab/connect/first",
         "fab/ready/enabled", "fab/connect/recfmt", "fab/connect/once",
-        "fab/connect/io-hostnqn", "fab/property/size", "fab/discovery/prohibited",
+        "fab/property/size", "fab/discovery/prohibited",
     ],
     "violate": [
         "tcp/header/plen-c2h", "tcp/header/hlen-c2h", "tcp/alignment/pdo-c2h", "tcp/setup/icresp-once",

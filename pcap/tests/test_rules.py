@@ -42,12 +42,15 @@ def cc_readback(c):
     admin(c).get(CC, 0x460011)
 
 
-def never_ready(c):
-    q = admin(c, enabled=False)
-    q.get(CAP, CAP_FAIR)
-    q.set(0x460001)
-    c.ms += 1500
-    q.get(CSTS, 0)
+def not_ready(wait_ms):
+    """CAP.TO is a second."""
+    def craft(c):
+        q = admin(c, enabled=False)
+        q.get(CAP, CAP_FAIR)
+        q.set(0x460001)
+        c.ms += wait_ms
+        q.get(CSTS, 0)
+    return craft
 
 
 def never_down(c):
@@ -71,6 +74,24 @@ def shown_late(c):
 
 def unauthenticated(c):
     admin(c, enabled=False, result=1 | 2 << 16).get(VS, status=0x191)
+
+
+def two_subsystems(c):
+    """Both have a controller 1, at one portal; the capture lacks the second one's admin queue."""
+    admin(c)
+    first = io(c)
+    other = io(c, subnqn=SUBNQN + "2", hostid=b"x" * 16)
+    first.run(0x00, nsid=1)
+    other.run(0x00, nsid=1)
+
+
+def hostid_is_set(c, twice=False):
+    """A controller that takes HOSTID 0 (ZHIDS) is told another one before there are reservations."""
+    q = admin(c, hostid=bytes(16))
+    for hostid in [b"x" * 16] + [b"y" * 16] * twice:
+        q.run(0x09, cdw=[0x81, 1], h2c=hostid)
+    io(c, hostid=b"x" * 16).run(0x00, nsid=1)
+    io(c, qid=2, hostid=bytes(16)).run(0x00, nsid=1)
 
 
 def overwritten(c):
@@ -136,6 +157,35 @@ def log_in_pieces(c):
     q.log(0x70, log[:1024])
 
 
+def read_beyond_the_end(c, **k):
+    """More is asked for than the log has: what comes then is undefined."""
+    q = discovery(c)
+    log = disc_log(7, disc_entry(SUBNQN), **k)
+    for rest in b"x", b"y":
+        q.log(0x70, log + rest * 1024)
+    q.log(0x70, log[1024:] + b"z" * 1024, offset=1024)
+    q.log(0x70, log[:1024])
+
+
+def extended(entry, attribute):
+    """An Extended Discovery Log Page Entry with one attribute."""
+    return entry + struct.pack("<IH2xHH", 1036 + len(attribute), 1, 1, len(attribute)) + attribute
+
+
+def extended_entries(**k):
+    """What lies 1,024 bytes beyond the first one is none."""
+    log = disc_log(7, extended(disc_entry(SUBNQN), bytes(64)), disc_entry(SUBNQN, portid=2), flags=1)
+    return lambda c: discovery(c).log(0x70, log, **k)
+
+
+def attribute_like_an_entry(c):
+    """... which would demand TLS."""
+    attribute = bytes(2048 - 1036) + disc_entry(SUBNQN, treq=1)
+    discovery(c).log(0x70, disc_log(1, extended(disc_entry(SUBNQN + "2"), attribute), flags=1), lsp=1)
+    tls(c, f"NVMe0R01 {HOSTNQN} another")
+    admin(c)
+
+
 def log_of_the_same_genctr(c):
     q = discovery(c)
     q.log(0x70, disc_log(7, disc_entry(SUBNQN)))
@@ -176,10 +226,10 @@ def too_many_events(c):
         q.send(sqe(0x0c, q.next_cid()))
 
 
-def failed_connect_logged(c):
-    q = admin(c)
-    entry = struct.pack("<QHHHH", 1, 0, 5, 0x182 << 1, 0xffff).ljust(63, b"\0") + b"\1"
-    q.log(1, entry)
+def error_logged(status, sqid=0):
+    """Of a Fabrics command, whose opcode the entry has."""
+    entry = struct.pack("<QHHHHQI3xB", 1, sqid, 5, status << 1, 0xffff, 0, 0, 0x7f).ljust(63, b"\0") + b"\1"
+    return lambda c: admin(c).log(1, entry)
 
 
 def admin_log(lid, **k):
@@ -325,14 +375,16 @@ def lists(cns, data, nsid=0):
     return lambda c: admin(c).run(0x06, data=data.ljust(4096, b"\0"), cdw=[cns], nsid=nsid)
 
 
-def notice(aec=None, info=0, lid=4):
-    """A notice, when feature 0Bh has this value."""
+def notice(aec=None, info=0, lid=4, told=None):
+    """A notice, when feature 0Bh was set to this value, or Get Features has told it."""
     def craft(c):
         q = admin(c)
         aer = q.next_cid()
         q.send(sqe(0x0c, aer))
         if aec is not None:
             q.run(0x09, cdw=[0x0b, aec])
+        if told is not None:
+            q.run(0x0a, cdw=[0x0b], result=told)
         q.answer(aer, result=2 | info << 8 | lid << 16)
     return craft
 
@@ -435,6 +487,35 @@ def creates(at):
     data = bytearray(struct.pack("<QQ", 64, 64).ljust(4096, b"\0"))
     data[at] = 1
     return lambda c: admin(c).run(0x0d, h2c=bytes(data), cdw=[0], result=1)
+
+
+def at_version(c, vs, rescap=0xff):
+    """An I/O queue of a controller of this revision, with a namespace."""
+    q = admin(c, enabled=False)
+    q.enable(vs=vs)
+    ns = bytearray(struct.pack("<QQQ", 64, 64, 64).ljust(4096, b"\0"))
+    ns[31], ns[130] = rescap, 9
+    q.run(0x06, data=bytes(ns), cdw=[0], nsid=1)
+    return io(c)
+
+
+def reservation_report(vs, *holders, rtype=1, eds=1):
+    """Each entry: HOSTID, and whether it holds the reservation."""
+    def craft(c):
+        entries = b"".join(struct.pack("<HB5x8s16s32x", 1 + i, holds, b"key.key.", host * 16)
+                           for i, (host, holds) in enumerate(holders))
+        data = struct.pack("<IBH", 1, rtype, len(holders)).ljust(64, b"\0") + entries
+        at_version(c, vs).run(0x0e, nsid=1, data=data, cdw=[len(data) // 4 - 1, eds])
+    return craft
+
+
+def ignores_key(vs, rescap):
+    """Acquire and Release with IEKEY 1 succeed."""
+    def craft(c):
+        q = at_version(c, vs, rescap)
+        q.run(0x11, nsid=1, h2c=b"key.key." + bytes(8), cdw=[1 << 8 | 1 << 3])
+        q.run(0x15, nsid=1, h2c=b"key.key.", cdw=[1 << 8 | 1 << 3])
+    return craft
 
 
 def reserves(acquired, released, status=0, **host):
@@ -944,7 +1025,35 @@ def numrec(n):
     return lambda c: discovery(c).log(0x70, struct.pack("<QQ", 1, n).ljust(1024, b"\0"))
 
 
+def of_old(c):
+    """A controller of 1.2: that Fabrics came with 1.2.1 forbids nobody to say so."""
+    q = admin(c, enabled=False)
+    q.enable(vs=0x10200)
+    q.identify(ver=0x10200)
+
+
 LAWFUL = {
+    "version-before-fabrics": of_old,
+    "holder-with-two-controllers": reservation_report(0x20000, (b"a", 1), (b"a", 1), (b"b", 0)),
+    "holder-with-two-controllers-of-unknown-version": reservation_report(0, (b"a", 1), (b"a", 1)),
+    "holder-without-a-controller": reservation_report(0x20000, (b"b", 0)),
+    "holders-all-without-a-controller": reservation_report(0x20000, rtype=5),
+    "holder-in-two-subsystems": reservation_report(0x20100, (b"a", 1), (b"a", 1), (b"b", 0)),
+    "report-before-eds": reservation_report(0x10201, eds=0),
+    "ignored-key-of-1.2.1": ignores_key(0x10201, 0x7f),
+    "two-subsystems-with-one-cntlid": two_subsystems,
+    "hostid-set-after-connect": hostid_is_set,
+    "notice-by-default": notice(),
+    "notice-as-told": notice(told=0x100),
+    "extended-entries": extended_entries(lsp=1),
+    "extended-entries-unasked": extended_entries(),
+    "extended-attribute-like-an-entry": attribute_like_an_entry,
+    "log-read-beyond-its-end": read_beyond_the_end,
+    "log-read-beyond-its-told-end": lambda c: read_beyond_the_end(c, tdlpl=2048),
+    "static-controllers-all-taken": refused_connect(0x181, 0, cntlid=0xfffe),
+    "busy-disconnect-logged": error_logged(0x181, sqid=1),
+    "keep-alive-while-power-is-lost": lambda c: admin(c).run(0x18, status=5),
+    "discovery-keep-alive-while-power-is-lost": lambda c: discovery(c, kato=5000).run(0x18, status=5),
     "numrec-of-a-long-log": numrec((1 << 54) - 1),
     "namespaces-up-to-nn": listed(1),
     "namespaces-up-to-nn-that-grows": listed(1, 2, nn=2),
@@ -1086,7 +1195,7 @@ FABRICS = {
     "fab/property/upper-dword": upper_dword,
     "base/identify/list": lists(2, struct.pack("<II", 3, 2)),
     "base/identify/controllers": lists(0x13, struct.pack("<HHH", 2, 5, 5)),
-    "base/event/asked": notice(),
+    "base/event/asked": notice(0),
     "base/log/persistent-context": persistent((0, 0)),
     "base/log/read-again": persistent((1, 0)),
     "fab/discovery/event-read": told_of_a_change(read=False),
@@ -1167,9 +1276,9 @@ FABRICS = {
     "fab/connect/subnqn": refused_connect(0x182, 1 << 16 | 256),
     "fab/connect/hostid-zero": refused_connect(0x182, 1 << 16, hostid=bytes(16)),
     "fab/connect/cntlid-io": refused_connect(0x182, 1 << 16 | 16, qid=1, cntlid=9),
-    "fab/connect/io-hostid": lambda c: (admin(c), io(c, hostid=b"x" * 16)),
-    "fab/connect/io-hostnqn": lambda c: (admin(c), io(c, hostnqn=HOSTNQN[:-1] + "2")),
-    "fab/connect/io-subnqn": lambda c: (admin(c), io(c, subnqn=SUBNQN + "2")),
+    "fab/connect/io-hostid": refused_connect(0x182, 0, qid=1, hostid=b"x" * 16),
+    "fab/connect/io-hostnqn": refused_connect(0x182, 0, qid=1, hostnqn=HOSTNQN[:-1] + "2"),
+    "fab/connect/io-subnqn": refused_connect(0x182, 1 << 16 | 256, qid=1, subnqn=SUBNQN + "2"),
     "fab/connect/io-enabled": late_io_queue,
     "fab/connect/qid": lambda c: (admin(c), Queue(c, 0xffff, sqsize=0).connect(
         status=0x182, result=42)),
@@ -1193,7 +1302,8 @@ FABRICS = {
     "base/log/reservation-fields": page(0x80, struct.pack("<QB", 1, 4)),
     "base/log/sanitize-fields": page(0x81, b"\0"),
     "fab/property/cc": cc_readback,
-    "fab/ready/ready": never_ready,
+    "fab/ready/ready": not_ready(301000),
+    "fab/ready/time": not_ready(1500),
     "fab/shutdown/complete": never_down,
     "fab/reset/clears": reset_in_vain,
     "fab/keep-alive/round-up": kato_rounded,
@@ -1202,7 +1312,7 @@ FABRICS = {
     "fab/keep-alive/command": lambda c: admin(c).run(0x18, status=2),
     "fab/nsid/invalid": lambda c: (admin(c), io(c).run(0x00, status=0x0b, nsid=0)),
     "fab/sgl/long": lambda c: refuses_long(c, 0x340001),
-    "fab/connect/no-error-log": failed_connect_logged,
+    "fab/connect/no-error-log": error_logged(0x182, sqid=1),
     "base/event/limit": too_many_events,
     "base/event/masked": event_twice,
     "base/log/rae": kept_event,
@@ -1216,6 +1326,9 @@ FABRICS = {
     "fab/discovery/genctr-step": log_of_the_same_genctr,
     "fab/discovery/one-entry": lambda c: discovery(c).log(
         0x70, disc_log(1, disc_entry(SUBNQN), disc_entry(SUBNQN))),
+    "base/reservation/report": reservation_report(0x20100, (b"a", 1), (b"b", 1)),
+    "base/reservation/ignore-key": ignores_key(0x10300, 0xff),
+    "base/reservation/report-format": reservation_report(0x10300, eds=0),
     "fab/discovery/prohibited-features": lambda c: discovery(c).run(0x0a, status=2, cdw=[7]),
     "fab/discovery/persistent": lambda c: discovery(c, kato=5000).run(0x18, status=1),
 }
@@ -1515,6 +1628,7 @@ CRAFTED = {**FABRICS, **TCP, **RDMA}
 SHORTCUTS = {"fab/ready/order"}
 # What goes with it: the same bytes break two rules, or what follows is of the same mind.
 BESIDES = collections.defaultdict(set, {
+    "fab/ready/ready": {"fab/ready/time"},
     "base/log/persistent-fields": {"base/log/persistent-context"},
     "base/reservation/host-identifier": {"fab/connect/hostid-zero"},
     "tcp/termreq/host-stops": {"tcp/c2hdata/cccid"},
@@ -1567,6 +1681,18 @@ def test_a_lawful_capture_is_not_flagged(name, tmp_path):
 
 
 ALSO = {
+    "no-holder": (reservation_report(0x20100, (b"a", 0)), "base/reservation/report"),
+    "two-holders-of-2.0": (reservation_report(0x20000, (b"a", 1), (b"b", 1)), "base/reservation/report"),
+    "registrant-that-holds-nothing": (reservation_report(0x20000, (b"a", 1), (b"b", 0), rtype=6),
+                                      "base/reservation/report"),
+    "holder-of-nothing": (reservation_report(0x20000, (b"a", 1), rtype=0), "base/reservation/report"),
+    "subsystem-refused": (refused_connect(0x182, 0, qid=1, subnqn=SUBNQN + "2"), "fab/connect/io-subnqn"),
+    "notice-that-was-told-to-be-off": (notice(told=0), "base/event/asked"),
+    "entry-of-a-log-that-is-not-extended": (lambda c: discovery(c).log(
+        0x70, disc_log(7, bytes(1024))), "fab/discovery/log-entry"),
+    "busy-connect-logged": (error_logged(0x181), "fab/connect/no-error-log"),
+    "keep-alive-not-supported": (lambda c: admin(c).run(0x18, status=1), "fab/keep-alive/command"),
+    "hostid-set-twice": (lambda c: hostid_is_set(c, twice=True), "base/feature/host-identifier"),
     "numrec-beyond-offsets": (numrec(1 << 54), "fab/discovery/log-header"),
     "namespace-above-nn": (listed(1, 2), "base/identify/list"),
     "nsid-above-nn": (beyond_nn(1), "fab/nsid/invalid"),
@@ -1622,7 +1748,8 @@ def test_other_ways_to_break_it(name, tmp_path):
 
 
 @pytest.mark.parametrize("rule", """
-    rdma/flow/host-receives rdma/key/invalidated-check rdma/teardown/error-ends-queue""".split())
+    rdma/flow/host-receives rdma/key/invalidated-check rdma/teardown/error-ends-queue
+    fab/ready/time""".split())
 def test_a_rule_of_our_own_reading_is_advice(rule, tmp_path):
     capture = Capture()
     CRAFTED[rule](capture)

@@ -17,6 +17,7 @@ struct ns_format {  /* of a namespace, as Identify Namespace tells */
         uint8_t index, guard, sts; /* of the format in use; guard 0: not known */
         bool first;                /* protection information comes before other metadata */
         bool deallocated_errors;   /* NSFEAT.DAE */
+        bool refuses_iekey;        /* RESCAP bit 7: Acquire and Release with IEKEY fail */
         uint16_t nacwu;            /* 0's based; 0: not reported */
         uint16_t nvmsetid;         /* 0: none */
 };

@@ -15,6 +15,13 @@ extern const struct word transport_types[]; /* TRTYPE */
 void describe_disc_header(const struct describe *d, const struct disc_header *h);
 void describe_disc_entry(const struct describe *d, const struct disc_entry *e);
 
+enum { DISC_LSP_EXTENDED = 1 << 8 }; /* dword 10 of Get Log Page: EXTDLPE of LSP */
+/* Whether a Get Log Page of it asks for extended entries, too, which are of any length. */
+static inline bool disc_asks_extended(const union sqe *s)
+{
+        return le32_get(s->cdw10) & DISC_LSP_EXTENDED;
+}
+
 /* A log of so many entries would be longer than an offset of 64 bits reaches (5.1.12, LPOL and LPOU). */
 #define DISC_NUMREC_END (UINT64_C(1) << 54)
 

@@ -703,7 +703,8 @@ enum {
         TREQ_SECURE_OPTIONAL = 2,
         TREQ_SQFC = 1 << 2,       /* controller can disable SQ flow control */
         TREQ_ZHIDS = 1 << 3,      /* HOSTID 0 is accepted on the admin queue */
-        DLPF_PORT_LOCAL = 1 << 1, /* flags of the header */
+        DLPF_EXTENDED = 1 << 0,   /* flags of the header: entries may be longer */
+        DLPF_PORT_LOCAL = 1 << 1, /* ... those of this port */
         DLPF_ALL = 1 << 2,        /* ... every subsystem's entries */
         EFLAGS_DUPRETINFO = 1 << 0,
         EFLAGS_EPCSD = 1 << 1, /* explicit persistent connections */

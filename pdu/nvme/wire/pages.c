@@ -449,12 +449,14 @@ static bool pel_reset(const struct log_pel_event *e)
         return e->type == RESET && (n == 0 || n % DESCRIPTOR || n > UINT16_MAX);
 }
 
-/* --- discovery: entries that are within NUMREC */
+/* --- discovery: entries that are within NUMREC; where extended ones may be among them nothing tells where they are */
 
 static const struct disc_entry *disc(const struct page *p, unsigned i)
 {
         static const struct disc_entry none = { .cntlid = { .b = { 0xff, 0xff } } };
-        const struct disc_entry *e = disc_log_entry(p->data, p->len, i);
+        const struct disc_header *h = (const void *)p->data;
+        bool extended = p->lsp & 1 || h->flags & DLPF_EXTENDED;
+        const struct disc_entry *e = extended ? NULL : disc_log_entry(p->data, p->len, i);
 
         return e ? e : &none;
 }
