@@ -169,7 +169,7 @@ static void judge_challenge(struct auth_past *a, struct auth_memory *memory,
         a->group = c->dhgid;
 }
 
-/* What the controller holds against the host. */
+/* What the controller holds against the host: advice, for it may be the controller that is set up wrongly. */
 static void judge_failure(const struct auth_past *a, uint8_t code, struct rule_set *found)
 {
         judge_finds(found, code == AUTH_SC_C_MISMATCH, FAB_AUTH_SC_C);

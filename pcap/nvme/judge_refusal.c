@@ -2,7 +2,8 @@
 /*
  * What a refusal shows. A controller knows its own configuration, so that a host which is told that
  * a name or a queue is not there has asked for what is not; and what it may not refuse it may not
- * refuse for that reason. Log pages, features and opcodes a host may ask for to find out.
+ * refuse for that reason. What a host can't have known is advice to it (rules.def). Log pages, features and opcodes
+ * a host may ask for to find out.
  */
 #include <string.h>
 

@@ -1749,12 +1749,50 @@ def test_other_ways_to_break_it(name, tmp_path):
 
 @pytest.mark.parametrize("rule", """
     rdma/flow/host-receives rdma/key/invalidated-check rdma/teardown/error-ends-queue
-    fab/ready/time""".split())
+    fab/ready/time fab/connect/controller-taken fab/connect/cntlid-static fab/connect/host-allowed
+    fab/connect/subnqn fab/discovery/prohibited-features""".split())
 def test_a_rule_of_our_own_reading_is_advice(rule, tmp_path):
     capture = Capture()
     CRAFTED[rule](capture)
     found = [f for f in check(capture.write(tmp_path / "advice.pcap"))[:-1] if f["rule"] == rule]
     assert found and {f["grade"] for f in found} == {"advice"}
+
+
+def told_of_failure(code, replies=False):
+    """AUTH_Failure1 with this explanation."""
+    def craft(c):
+        q = negotiated(c) if replies else admin(c, enabled=False, result=1 | 2 << 16)
+        if replies:
+            q.authenticate(5, struct.pack("<BBHHBBBBHI", 1, 2, 0, 7, 32, 0, 0, 0, 0, 9) + bytes(64))
+        else:
+            q.authenticate(5, NEGOTIATE.ljust(72, b"\0"))
+        q.authenticate(6, bytes([0, 0xf1, 0, 0, 7, 0, 1, code]).ljust(16, b"\0"))
+        q.stream.close()
+    return craft
+
+
+def after_shutdown(c):
+    q = admin(c)
+    q.set(0x464001)
+    q.run(0x06, status=0x0c, cdw=[1], length=4096)
+
+
+# No sentence binds the host: the controller refuses what it does not take, or does not process it.
+@pytest.mark.parametrize("craft, rule, grade", [
+    (told_of_failure(3), "fab/auth/sc-c", "advice"),
+    (told_of_failure(4), "fab/auth/hash", "advice"),
+    (told_of_failure(5), "fab/auth/dh-group", "advice"),
+    (told_of_failure(1, replies=True), "fab/auth/response-of-host", "advice"),
+    (lambda c: discovery(c).run(0x10, status=1, cdw=[0]), "fab/discovery/prohibited", "advice"),
+    (lambda c: discovery(c).log(2, length=512, status=0x109), "fab/discovery/prohibited-logs", "advice"),
+    (after_shutdown, "fab/shutdown/after", "should"),
+], ids=lambda p: p if isinstance(p, str) else "")
+def test_what_binds_the_controller_alone_accuses_no_host(craft, rule, grade, tmp_path):
+    capture = Capture()
+    craft(capture)
+    path = capture.write(tmp_path / "crafted.pcap")
+    assert [(f["rule"], f["grade"]) for f in check(path)[:-1]] == [(rule, grade)]
+    assert subprocess.run([NVMFSPEC, "pcap", "check", path], capture_output=True).returncode == 0
 
 
 def test_own_reading_is_advice(tmp_path):
