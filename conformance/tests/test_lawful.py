@@ -18,7 +18,7 @@ import time
 import pytest
 
 from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_FEATURES, GET_LOG, H2C_DATA,
-                          IDENTIFY, INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, KeepsControllers, Spoilt,
+                          IDENTIFY, INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_GET, PROPERTY_SET, READ, SET_FEATURES, KeepsControllers, Spoilt,
                           Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
@@ -157,6 +157,27 @@ class KeepsTime(Spoilt):
 class KeepsHalfTheTime(KeepsTime):
     """Which is wrong: its clock is twice as fast."""
     runs = 0.5
+
+
+class ReadyLater(Spoilt):
+    """CSTS.RDY follows after a second, and CAP.TO tells the host to wait for half of that (Base 2.2 3.1.4.1)."""
+    cap = Spoilt.cap & ~(0xff << 24) | 1 << 24
+
+    def serve(self, queue, sqe, data):
+        if queue.qid or not queue.controller or sqe[0] != 0x7f:
+            return False
+        known, offset, now = queue.controller, struct.unpack_from("<I", sqe, 44)[0], time.monotonic()
+        if (sqe[4], offset) == (PROPERTY_SET, 0x14):
+            known.was, known.until = known.cc & 1, now + 1
+        holds = (sqe[4], offset) == (PROPERTY_GET, 0x1c) and now < getattr(known, "until", 0)
+        if holds:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], 0, known.was)
+        return holds
+
+
+class OfAnEarlierRevision(Spoilt):
+    """Fabrics came with 1.2.1: no sentence forbids a controller to report 1.2."""
+    vs = 0x10200
 
 
 class EndsAfterReset(Spoilt):
@@ -1217,6 +1238,8 @@ PEERS = [
     (Spoilt, {"base/log/offset-beyond", "fab/discovery/log-beyond"}, "skip"),  # LPA has no bit for offsets
     (KeepsTime, {"fab/keep-alive/alive"}, "pass"),
     (KeepsHalfTheTime, {"fab/keep-alive/alive"}, "fail"),
+    (ReadyLater, {"fab/ready/ready"}, "advice"),
+    (OfAnEarlierRevision, {"fab/property/vs"}, "advice"),
     (EndsAfterReset, {"fab/keep-alive/disabled"}, "skip"),
     (EndsAfterShutdown, {"fab/keep-alive/after-shutdown"}, "skip"),
     (EndsWithShutdown, {"fab/keep-alive/after-shutdown", "fab/shutdown/normal", "fab/shutdown/abrupt",

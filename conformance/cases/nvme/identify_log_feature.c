@@ -420,7 +420,7 @@ CASE("base/event/limit", MUST, RULES(AER_LIMIT),
                              n, n - 2);
 }
 
-CASE("base/abort/unknown", SHOULD, RULES(ABORT_UNKNOWN),
+CASE("base/abort/unknown", MUST, RULES(ABORT_UNKNOWN),
      "Abort of a command that is not outstanding succeeds and reports that nothing was aborted")
 {
         struct queue *q = admin_queue(t);
