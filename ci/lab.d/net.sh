@@ -55,6 +55,18 @@ capture_wire() {
     return 1
 }
 
+# capture_end PID FILE: ends tcpdump when it has written all that went by: a guest may leave it seconds behind.
+capture_end() {
+    local size=0 before=-1
+    while [ "$size" != "$before" ]; do
+        before=$size
+        sleep 2
+        size=$(stat -c %s "$2")
+    done
+    kill "$1"
+    wait "$1" || true
+}
+
 wire_end() { # DEVICE ADDRESS MTU
     ipv4_setting "$1" rp_filter 0
     ipv4_setting "$1" accept_local 1

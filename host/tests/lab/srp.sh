@@ -69,9 +69,7 @@ if [ "$device" = rxe ]; then
                 # shellcheck disable=SC2086
                 ours verify --form $form --range 256k --size 4k --passes 1 --iodepth 4 -i 2
         done
-        sleep 1 # tcpdump's
-        kill $capture
-        wait $capture || true
+        capture_end $capture "$work/wire.pcap"
         "$NVMFSPEC" pcap check --all "$work/wire.pcap"
         "$NVMFSPEC" pcap show "$work/wire.pcap" >"$work/wire"
         for form in "${shown[@]}"; do

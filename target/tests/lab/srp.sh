@@ -87,9 +87,7 @@ one=$(disk 0) two=$(disk 1)
 [ "$(blockdev --getsize64 "$one")" = $((64 << 20)) ]
 [ "$(blockdev --getss "$two")" = 4096 ]
 copies "$one"
-sleep 1 # tcpdump's
-kill $capture
-wait $capture || true
+capture_end $capture "$work/wire.pcap"
 are_said "$work/wire.pcap"
 rm "$work"/wire.pcap*
 
