@@ -23,12 +23,12 @@ enum {
         PROTECTION = FEAT_WRITE_PROTECT,
 };
 
-static int state_of(const struct subsystem *s)
+static enum sanitize_state state_of(const struct subsystem *s)
 {
         return s ? atomic_load(&s->sanitize.state) : SANITIZE_IDLE;
 }
 
-static uint16_t status_in(int state)
+static uint16_t status_in(enum sanitize_state state)
 {
         return state == SANITIZE_RUNS     ? NVME_SANITIZING
                : state == SANITIZE_FAILED ? NVME_SANITIZE_FAILED

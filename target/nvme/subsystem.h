@@ -29,7 +29,7 @@ enum sanitize_state { SANITIZE_IDLE, SANITIZE_RUNS, SANITIZE_FAILED };
 
 /* A Sanitize operation: how the last one ended, or that it runs. */
 struct sanitize {
-        _Atomic int state; /* enum sanitize_state */
+        _Atomic(enum sanitize_state) state;
         bool unrestricted; /* AUSE: where it has failed, its host may leave it at that */
         bool spoilt;       /* not all could be erased: it fails when its time is up */
         uint8_t sos;

@@ -110,24 +110,24 @@ static uint16_t status_of(struct peer *p, struct reserve *r)
         return peer_wait(p, &r->cmd);
 }
 
+static struct peer *there(struct peer *p)
+{
+        if (p)
+                return p;
+        print_error("a connection was refused\n");
+        abort();
+}
+
 static struct peer *admin_of(struct target *t, uint8_t host)
 {
-        struct peer *p;
-
         peer_host = host;
-        p = peer_admin(t, TARGET_NQN, (struct peer_options) { 0 });
-        assert_non_null(p);
-        return p;
+        return there(peer_admin(t, TARGET_NQN, (struct peer_options) { 0 }));
 }
 
 static struct peer *queue_of(struct target *t, uint8_t host, const struct peer *admin, uint16_t qid)
 {
-        struct peer *p;
-
         peer_host = host;
-        p = peer_io(t, TARGET_NQN, admin, qid, (struct peer_options) { 0 });
-        assert_non_null(p);
-        return p;
+        return there(peer_io(t, TARGET_NQN, admin, qid, (struct peer_options) { 0 }));
 }
 
 /* --- tests -------------------------------------------------------------------------------------- */
