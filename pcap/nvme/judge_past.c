@@ -785,9 +785,9 @@ static void on_error_log(const struct answer *a)
 /* Of the NVM command set or none, and of no vendor's UUID, by which a log page may be another one (5.1.12, 8.1.28). */
 static bool is_generic(const union sqe *s)
 {
-        enum { CSI = 0xff << 24, UUID_INDEX = 0x7f };
+        uint32_t cdw14 = le32_get(s->cdw14), csi = cdw14 >> 24, uuid_index = cdw14 & 0x7f;
 
-        return !(le32_get(s->cdw14) & ((uint32_t)CSI | UUID_INDEX));
+        return csi == 0 && uuid_index == 0;
 }
 
 /* The page from its beginning, as far as it was asked for (pages.def). */

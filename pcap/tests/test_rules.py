@@ -14,7 +14,7 @@ import pytest
 
 from craft import (AQA, CAP, CAP_FAIR, CC, CRTO, CSTS, DISCOVERY, HOSTNQN, IN_CAPSULE, INTMS, KEYED, NSSD,
                    PSK_OF, SUBNQN, TRANSPORT, VS, Capture, Queue, Roce, Stream, admin, cqe, disc_entry,
-                   disc_log, discovery, fabrics, icreq, identify, io, pdu, sgl, sqe, tls)
+                   disc_log, discovery, fabrics, icreq, icresp, identify, io, pdu, sgl, sqe, tls)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
@@ -224,6 +224,38 @@ def too_many_events(c):
     q.identify(aerl=1)
     for _ in range(3):
         q.send(sqe(0x0c, q.next_cid()))
+
+
+def few_events_refused(c):
+    """AERL allows for four; the controller still counts some of before."""
+    q = admin(c)
+    q.identify(aerl=3)
+    q.send(sqe(0x0c, q.next_cid()))
+    q.run(0x0c, status=0x105)
+
+
+def many_r2ts(c, writes=300):
+    """One for each Write of a deep queue at once."""
+    q = io(c, sqsize=1023)
+    cids = [q.next_cid() for _ in range(writes)]
+    for cid in cids:
+        q.send(sqe(1, cid, nsid=1, dptr=sgl(TRANSPORT, 512)))
+    for cid in cids:
+        q.controller(pdu(9, struct.pack("<HHII4x", cid, cid, 0, 512)))
+    for cid in cids:
+        q.host(pdu(6, struct.pack("<HHII4x", cid, cid, 0, 512), bytes(512), flags=4))
+    for cid in cids:
+        q.answer(cid)
+
+
+def kick_start(c):
+    """A DDC asks a CDC to discover it (8.3.2.2.2.1)."""
+    q = Stream(c, 50000)
+    q.send("host", icreq()[:1] + b"\x80" + icreq()[2:])
+    q.send("controller", icresp())
+    q.send("host", pdu(0x0a, bytes(16), bytes(512)))
+    q.send("controller", pdu(0x0b, bytes(8)))
+    q.close()
 
 
 def error_logged(status, sqid=0):
@@ -1051,6 +1083,15 @@ LAWFUL = {
     "log-read-beyond-its-end": read_beyond_the_end,
     "log-read-beyond-its-told-end": lambda c: read_beyond_the_end(c, tdlpl=2048),
     "static-controllers-all-taken": refused_connect(0x181, 0, cntlid=0xfffe),
+    # the association has just ended, which these controllers say in their own way
+    "queue-refused-by-qid": refused_connect(0x182, 42, qid=3),
+    "queue-refused-by-cntlid": refused_connect(0x182, 1 << 16 | 16, qid=1),
+    "queue-refused-by-another-cntlid": refused_connect(0x182, 1 << 16 | 16, qid=1, cntlid=9),
+    "queue-refused-by-subnqn": refused_connect(0x182, 1 << 16 | 256, qid=1),
+    "queue-refused-by-hostnqn": refused_connect(0x182, 1 << 16 | 512, qid=1),
+    "queue-refused-by-hostid": refused_connect(0x182, 1 << 16, qid=1),
+    "few-events-refused": few_events_refused,
+    "many-r2ts": many_r2ts,
     "busy-disconnect-logged": error_logged(0x181, sqid=1),
     "keep-alive-while-power-is-lost": lambda c: admin(c).run(0x18, status=5),
     "discovery-keep-alive-while-power-is-lost": lambda c: discovery(c, kato=5000).run(0x18, status=5),
@@ -1275,7 +1316,7 @@ FABRICS = {
     "fab/connect/host-allowed": refused_connect(0x182, 1 << 16 | 512),
     "fab/connect/subnqn": refused_connect(0x182, 1 << 16 | 256),
     "fab/connect/hostid-zero": refused_connect(0x182, 1 << 16, hostid=bytes(16)),
-    "fab/connect/cntlid-io": refused_connect(0x182, 1 << 16 | 16, qid=1, cntlid=9),
+    "fab/connect/cntlid-io": refused_connect(0x182, 1 << 16 | 16, qid=1, cntlid=0xffff),
     "fab/connect/io-hostid": refused_connect(0x182, 0, qid=1, hostid=b"x" * 16),
     "fab/connect/io-hostnqn": refused_connect(0x182, 0, qid=1, hostnqn=HOSTNQN[:-1] + "2"),
     "fab/connect/io-subnqn": refused_connect(0x182, 1 << 16 | 256, qid=1, subnqn=SUBNQN + "2"),
@@ -1873,6 +1914,7 @@ SOBER = {
     "overrun": (overrun, {"fab/queue/overrun"}),
     "reserved-fes-answered": (reserved_fes_answered, {"tcp/c2hdata/cccid", "tcp/termreq/fes-h2c"}),
     "no-capsule-data": (no_capsule_data, {"tcp/capsule/in-capsule-limit"}),
+    "kick-start": (kick_start, {"tcp/header/flags-h2c"}),
 }
 
 

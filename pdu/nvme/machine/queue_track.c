@@ -115,7 +115,8 @@ static void drop_vanished(struct queue_track *q)
 }
 
 /* The host has to stop when all entries but one wait for SQHD; there is nothing to wait for while
- * fewer than that are unanswered, or SQHD runs ahead. */
+ * fewer than that are unanswered, or SQHD runs ahead. That there is no room here is no fault of a host's that
+ * is only watched. */
 static bool overruns(struct queue_track *q)
 {
         bool full = q->size > 0 && q->outstanding + 1 >= q->size &&
@@ -123,7 +124,7 @@ static bool overruns(struct queue_track *q)
 
         if (q->cids.left == 0)
                 drop_vanished(q);
-        return queue_breaks(q, full || q->cids.left == 0, FAB_OVERRUN);
+        return queue_breaks(q, full || (!q->passive && q->cids.left == 0), FAB_OVERRUN);
 }
 
 bool queue_track_refuses(struct queue_track *q, struct queue_cmd *cmd)

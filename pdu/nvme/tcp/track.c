@@ -372,7 +372,8 @@ static bool over_r2t_limit(struct track *t, const struct track_cmd *cmd)
 
         if (t->ttags.left == 0)
                 drop_orphans(t);
-        return breaks(t, cmd->r2ts >= max || t->ttags.left == 0, TCP_R2T_LIMIT);
+        return breaks(t, cmd->r2ts >= max || (!t->limits.passive && t->ttags.left == 0),
+                      TCP_R2T_LIMIT);
 }
 
 static bool wrong_r2t(struct track *t, const struct track_cmd *cmd, const struct pdu_data *h)
@@ -387,8 +388,8 @@ static bool wrong_r2t(struct track *t, const struct track_cmd *cmd, const struct
                over_r2t_limit(t, cmd) || breaks(t, other && other->cmd, TCP_R2T_TTAG);
 }
 
-/* TCP_R2T_TTAG broken: the new one takes the place of the old. TCP_R2T_LIMIT waived: one that finds
- * no room is not known. */
+/* TCP_R2T_TTAG broken: the new one takes the place of the old. TCP_R2T_LIMIT waived: one that finds no room is not known;
+ * in a capture, where it breaks nothing, it is a stray. */
 static void open_r2t(struct track *t, struct track_cmd *cmd, const struct pdu_data *h)
 {
         uint16_t ttag = le16_get(h->ttag);
@@ -400,8 +401,10 @@ static void open_r2t(struct track *t, struct track_cmd *cmd, const struct pdu_da
         if (r)
                 close_r2t(t, r);
         slot = tags_add(&t->ttags, ttag);
-        if (slot < 0)
+        if (slot < 0) {
+                t->strays += t->limits.passive;
                 return;
+        }
         t->r2ts[slot] = (struct track_r2t) {
                 .ttag = ttag,
                 .cid = cmd->cid,
@@ -475,11 +478,13 @@ static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const uni
 static void on_h2c_data(struct track *t, const union pdu *h)
 {
         struct track_r2t *r = track_r2t(t, le16_get(h->data.ttag));
-        const struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
+        struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
         uint32_t len = le32_get(h->data.length);
 
         if (t->strays > 0 && (!r || r->cid != le16_get(h->data.cccid))) {
                 t->strays -= (h->ch.flags & PDU_LAST) != 0;
+                if (cmd)
+                        cmd->h2c_got = sum(cmd->h2c_got, len);
                 return;
         }
         if (!r && PLANTED(H2C_TTAG))

@@ -282,7 +282,8 @@ static bool err_pel(const struct page *p, unsigned i)
 {
         uint64_t pel = U(error(p, i)->pel);
 
-        return used(p, i) && pel != 0xffff && (pel >> 11 || (pel & 0xff) >= sizeof(union sqe));
+        return used(p, i) && pel != 0xffff &&
+               (pel & 0xff) >= sizeof(union sqe); /* bits 15:11 are reserved */
 }
 
 /* ICReq and ICResp are the longest headers. */

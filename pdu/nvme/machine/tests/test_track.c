@@ -453,6 +453,24 @@ static void overrun_by_far(struct session *s)
         say_r2t(s, 401, 7, 0, 8192);
 }
 
+/* What a queue may have, and more than is remembered of one that is only watched. */
+static void many_at_once(struct session *s)
+{
+        enum { MANY = 1500 };
+
+        say_connected(s, 1, 2047);
+        for (uint16_t cid = 1; cid <= MANY; cid++)
+                say_cmd(s, an_io(cid, NVME_WRITE, SGL_TRANSPORT, 16384));
+        for (unsigned half = 0; half < 2; half++) {
+                for (uint16_t cid = 1; cid <= MANY; cid++)
+                        say_r2t(s, cid, cid, half * 8192, 8192);
+                for (uint16_t cid = 1; cid <= MANY; cid++)
+                        say_h2c(s, cid, cid, half * 8192, 8192, PDU_LAST);
+        }
+        for (uint16_t cid = 1; cid <= MANY; cid++)
+                say_resp(s, cid, cid + 1);
+}
+
 static void ask_sqfc_off(struct session *s, uint16_t sqsize, uint16_t sqhd)
 {
         union sqe sqe = a_connect(0, 1, sqsize);
@@ -628,10 +646,10 @@ static void submission_queue(void **state)
         const char *sqhd = "finding fab/queue/sqhd\n", *overrun = "fault fab/queue/overrun 0 0\n";
         const char *unasked = "finding fab/queue/sqhd-ffffh-unasked\n";
         const struct track_limits shallow = { .depth_max = 4 }, passive = { .passive = true };
-        static struct session s;
+        static struct session s, deep;
+        static struct events events;
 
         (void)state;
-        s.limits = passive;
         CHECK_ALL(
             { queue_of_4_filled, "", no_limits, 0 }, { queue_of_4_overrun, overrun, no_limits, 0 },
             { queue_of_4_overrun, "", no_limits, FAB_OVERRUN },
@@ -649,6 +667,9 @@ static void submission_queue(void **state)
         check(&(struct expectation) { queue_of_4_filled, "", shallow, 0 });
         check(&(struct expectation) { overrun_by_far, "fault tcp/r2t/cccid 1 8\n", no_limits,
                                       FAB_OVERRUN });
+        play(&deep, &(struct expectation) { many_at_once, "", passive, 0 }, &events);
+        assert_string_equal(events.text, "");
+        s.limits = passive;
         session_begin(&s);
         overrun_by_far(&s);
         assert_true(rule_in(&s.reported, FAB_OVERRUN));
