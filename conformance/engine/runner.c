@@ -804,6 +804,16 @@ static void report_riddle(struct crew *c)
         snprintf(r->note, RESULT_TEXT, "%s", names);
 }
 
+/* They are not run again: what came of them so far is what is told. */
+static void acquit_suspects(struct crew *c)
+{
+        for (size_t i = 0; i < c->r->count; i++) {
+                if (c->of[i].suspect && !c->of[i].done)
+                        crew_report(c, i);
+                c->of[i].suspect = false;
+        }
+}
+
 /* It is dead: starts it again and tells apart who did it. False: it is not back. */
 static bool revive(struct crew *c)
 {
@@ -811,11 +821,7 @@ static bool revive(struct crew *c)
 
         if (back && try_suspects(c) == 0)
                 report_riddle(c);
-        for (size_t i = 0; i < c->r->count; i++) {
-                if (c->of[i].suspect && !c->of[i].done)
-                        crew_report(c, i);
-                c->of[i].suspect = false;
-        }
+        acquit_suspects(c);
         return back && !c->dead;
 }
 
@@ -825,6 +831,7 @@ static void run_on(struct crew *c, size_t jobs)
         do
                 run_crew(c, jobs);
         while (c->dead && can_restart(c) && revive(c) && c->next < c->end && !c->enough);
+        acquit_suspects(c); /* the run may have been stopped before anybody looked for who did it */
         if (c->dead && c->next < c->end)
                 run_crew(c, 1); /* they are told not to be run */
 }

@@ -384,6 +384,9 @@ static int check(const struct load *l, const struct verify_options *o, struct ho
         if (l->block_size % PATTERN_UNIT)
                 return host_fail(e, HOST_USAGE, "blocks of %u bytes are too small for the pattern",
                                  l->block_size);
+        if (l->max_blocks == 0)
+                return host_fail(e, HOST_USAGE, "blocks of %u bytes are longer than a request",
+                                 l->block_size);
         if (l->queues > VERIFY_QUEUES_MAX)
                 return host_fail(e, HOST_USAGE, "verify uses at most %d queues", VERIFY_QUEUES_MAX);
         if (o->range % l->block_size || blocks < 2 || blocks > VERIFY_BLOCKS_MAX)

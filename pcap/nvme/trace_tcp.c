@@ -331,10 +331,12 @@ static void take_pdu(struct tracer *t, struct trace_flow *f, enum party sender)
                 guess_next(f, &d->framer);
 }
 
-/* KickStart discovery (B2.2 8.3.2.2.2.1) is lawful, and not read here. */
-static bool is_kickstart(const struct framer *f, enum party sender)
+/* KickStart discovery (B2.2 8.3.2.2.2.1), after the ICs, is lawful, and not read here. */
+static bool is_kickstart(const struct trace_flow *f, enum party sender)
 {
-        return framer_header(f)->ch.type == (sender == PARTY_HOST ? PDU_KDREQ : PDU_KDRESP);
+        uint8_t type = framer_header(&f->dir[sender].framer)->ch.type;
+
+        return f->negotiated && type == (sender == PARTY_HOST ? PDU_KDREQ : PDU_KDRESP);
 }
 
 static void take_fault(struct tracer *t, struct trace_flow *f, enum party sender)
@@ -346,7 +348,7 @@ static void take_fault(struct tracer *t, struct trace_flow *f, enum party sender
         d->lost = true;
         d->skipped = 0;
         /* or the thread was lost: what is left out until it is found is a gap */
-        if (f->guessed || is_kickstart(&d->framer, sender)) {
+        if (f->guessed || is_kickstart(f, sender)) {
                 trace_gap(t, &f->pub, sender, (struct trace_gap) { 0 });
                 return;
         }

@@ -20,7 +20,7 @@
 #define TCP_ULP 31
 #endif
 
-enum { IV = 12, SALT = 4 };
+enum { IV = 12, SALT = 4, SCATTERED_MAX = 8 /* bytes: KeyUpdate has 5 */ };
 
 /* The keys of a secret, from their first record on. */
 static bool set_keys(int fd, const struct ktls *k, const uint8_t *secret, int direction)
@@ -174,6 +174,24 @@ static ssize_t fail_record(struct stream *s)
         return -1;
 }
 
+/* It began in the last bytes of a place. */
+static ssize_t take_scattered(struct stream *s, uint8_t type, const struct iovec *iov, int n,
+                              size_t len)
+{
+        uint8_t whole[SCATTERED_MAX] = { 0 };
+        size_t sum = 0;
+
+        if (len > sizeof(whole))
+                return end_with(s, TLS_UNEXPECTED_MESSAGE, "an unexpected record");
+        for (int i = 0; i < n && sum < len; i++) {
+                size_t part = iov[i].iov_len < len - sum ? iov[i].iov_len : len - sum;
+
+                memcpy(whole + sum, iov[i].iov_base, part);
+                sum += part;
+        }
+        return take_other(s, type, whole, len);
+}
+
 static ssize_t kernel_read(struct stream *s, const struct iovec *iov, int n)
 {
         struct own *o = own(s);
@@ -188,9 +206,8 @@ static ssize_t kernel_read(struct stream *s, const struct iovec *iov, int n)
                         return fail_record(s);
                 if (type == TLS_DATA)
                         return got;
-                if ((size_t)got > iov->iov_len)
-                        return end_with(s, TLS_UNEXPECTED_MESSAGE, "an unexpected record");
-                rc = take_other(s, type, iov->iov_base, (size_t)got);
+                rc = (size_t)got > iov->iov_len ? take_scattered(s, type, iov, n, (size_t)got)
+                                                : take_other(s, type, iov->iov_base, (size_t)got);
                 if (rc < 0)
                         return rc;
                 o->eof = rc > 0;

@@ -47,6 +47,7 @@ const struct tls_psk *stream_tls_psk(const struct stream *s)
 #else
 
 #include <openssl/err.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -615,13 +616,23 @@ static const struct stream_ops stream_silent = { .read = silent_read,
                                                  .half_close = silent_half_close,
                                                  .close = silent_close };
 
-/* The ClientHello, which stays where it is; bytes of its record, 0: it is not there as a whole. */
-static size_t peek_hello(const struct stream *s, uint8_t *hello, size_t size)
+/* Whether the peer has said that nothing comes any more. */
+static bool has_closed(const struct stream *s)
+{
+        struct pollfd p = { .fd = s->source.fd, .events = POLLRDHUP };
+
+        return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* The ClientHello, which stays where it is; bytes of its record, 0: it is not there as a whole, -1: nor will it be. */
+static ssize_t peek_hello(const struct stream *s, uint8_t *hello, size_t size)
 {
         ssize_t n = recv(s->source.fd, hello, size, MSG_PEEK);
         size_t len = n < 5 ? 0 : 5 + (size_t)(hello[3] << 8 | hello[4]);
 
-        return n > 0 && len <= (size_t)n ? len : 0;
+        if (len > 0 && len <= (size_t)n)
+                return (ssize_t)len;
+        return len > size || has_closed(s) ? -1 : 0;
 }
 
 /* Whether other ops are in place: those of a server that has answered and is silent, or that goes on by itself. */
@@ -646,13 +657,13 @@ static int answer_wrongly(struct stream *s)
 {
         struct own *o = own(s);
         uint8_t hello[PEEKED_HELLO];
-        size_t len = peek_hello(s, hello, sizeof(hello));
+        ssize_t len = peek_hello(s, hello, sizeof(hello));
 
-        if (len == 0)
-                return -1;
+        if (len <= 0)
+                return len < 0 ? 0 : -1;
         if (o->tls->cfg.record_hello)
-                stream_record_data(s, peer_of(s->self), hello, len);
-        if (!is_taken_over(s, hello, len))
+                stream_record_data(s, peer_of(s->self), hello, (size_t)len);
+        if (!is_taken_over(s, hello, (size_t)len))
                 return 0;
         tls_drop(o);
         return 1;

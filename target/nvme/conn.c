@@ -356,14 +356,14 @@ static void unhold(struct target_conn *c, const struct request *r)
                 free(take_held(c, at));
 }
 
-/* Answers it, perhaps later. */
+/* Answers it, perhaps later: unless it ends while it moves data, where its machine has to know at once. */
 static void answer(struct target_conn *c, struct request *r)
 {
         uint64_t ms = is_io(c, r) ? c->delay : 0;
 
         if (conn_service(c)->faults && !c->over)
                 ms += conn_trigger_delays(c, r);
-        if (ms == 0 || !conn_hold(c, r, ms, false))
+        if (ms == 0 || r->state != REQUEST_EXECUTING || !conn_hold(c, r, ms, false))
                 request_complete(r);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks to and from files, of a family that has them in memory. */
 #include "host/engine/command.h"
+#include "host/engine/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +76,7 @@ static int tear_down(void **state)
 {
         (void)state;
         unlink(path);
-        memcpy(path + strlen(path) - 6, "XXXXXX", 6);
+        memset(path + strlen(path) - 6, 'X', 6);
         return 0;
 }
 
@@ -182,6 +183,25 @@ static void what_fails_ends_it(void **state)
         assert_int_equal(requests, 2);
 }
 
+/* Nor is there anything to be verified by it: no request would ever be taken. */
+static void verify_needs_room_for_a_block(void **state)
+{
+        static const struct load_ops ops = { .io_bytes = sizeof(struct load_io) };
+        const struct verify_options o = {
+                .range = 1 << 20, .max_size = 512, .depth = 1, .passes = 1
+        };
+        struct load l = {
+                .ops = &ops, .queues = 1, .depth = 1, .block_size = 4096, .blocks = 1 << 20
+        };
+        struct verify_result r;
+        struct host_error e = { 0 };
+
+        (void)state;
+        assert_int_equal(verify_run(&l, &o, &r, &e), -1);
+        assert_int_equal(e.kind, HOST_USAGE);
+        assert_string_equal(e.line, "blocks of 4096 bytes are longer than a request");
+}
+
 static void a_file_and_a_pattern_exclude_each_other(void **state)
 {
         struct host_args a = args(0, 1);
@@ -243,6 +263,7 @@ int main(void)
                 TEST(or_are_filled_with_a_byte),
                 TEST(a_short_input_is_told),
                 TEST(what_fails_ends_it),
+                TEST(verify_needs_room_for_a_block),
                 TEST(a_file_and_a_pattern_exclude_each_other),
                 TEST(json_is_said_of_what_was_read),
         };

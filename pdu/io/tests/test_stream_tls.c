@@ -459,6 +459,36 @@ static void much_data_both_ways(void **state)
         assert_true(a.sent >= BULK && b.sent >= BULK && a.got >= BULK && b.got >= BULK);
 }
 
+/* A server that looks at the ClientHello is told of an end before there is one. */
+static bool record_nothing(void *user, struct stream *s, const uint8_t *hello, size_t len)
+{
+        (void)user, (void)s, (void)hello, (void)len;
+        return false;
+}
+
+static void who_leaves_before_the_hello(void **state)
+{
+        static const uint8_t part[] = { 0x16, 3, 1, 1, 0, 1 };
+        const struct tls_config looks = { .take_over = record_nothing };
+        uint8_t byte;
+        const struct iovec iov = { &byte, 1 }, begun = { (void *)(uintptr_t)part, sizeof(part) };
+
+        for (unsigned some = 0; some < 2; some++) {
+                if (some) {
+                        drop_pair(state);
+                        assert_int_equal(connect_pair(state), 0);
+                }
+                begin(NULL, &looks, NULL);
+                if (some)
+                        assert_int_equal(stream_write(&client, &begun, 1), sizeof(part));
+                assert_int_equal(stream_half_close(&client), 0);
+                assert_true(stream_wait(&server, EPOLLIN, PATIENCE) > 0);
+                usleep(50000);
+                assert_int_equal(stream_read(&server, &iov, 1), -1);
+                assert_int_not_equal(server.end, STREAM_OPEN);
+        }
+}
+
 static void an_end_is_heard(void **state)
 {
         struct tls_psk psk = key_of("aes128", TLS_AES_128_GCM, 7);
@@ -513,6 +543,7 @@ int main(void)
                 PAIR(who_leaves_in_the_handshake),
                 PAIR(the_kernel_is_asked_before_any_data),
                 PAIR(much_data_both_ways),
+                PAIR(who_leaves_before_the_hello),
                 PAIR(an_end_is_heard),
                 PAIR(secrets_are_logged_on_request),
         };
