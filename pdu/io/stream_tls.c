@@ -61,6 +61,7 @@ enum {
         RECORD = 16384,                      /* bytes of data in a record, RFC 8446 5.1 */
         OFFERED = 8,                         /* identities of one ClientHello that are looked at */
         AHEAD = 64 * 1024,                   /* bytes that one receive may bring */
+        OWED_MAX = 64 * 1024,                /* bytes of records that wait for the peer to read */
         NAMED = 240,                         /* bytes of an identity that a reason has */
         HELLO_HEADER = 5,                    /* of a record */
         PEEKED_HELLO = HELLO_HEADER + 16384, /* bytes of a ClientHello that is looked at */
@@ -79,6 +80,18 @@ static struct own *here(struct stream *s)
 static struct stream *below(BIO *b)
 {
         return BIO_get_data(b);
+}
+
+/* Bytes of records that the socket had no room for. */
+static size_t owed(const struct own *o)
+{
+        return o->unsent ? o->unsent_len - o->unsent_at : 0;
+}
+
+/* A peer that asks for KeyUpdates, and reads none, is not read from until it does. */
+static bool owes_too_much(const struct own *o)
+{
+        return owed(o) > OWED_MAX;
 }
 
 static bool flush(struct stream *s)
@@ -106,7 +119,7 @@ static bool flush(struct stream *s)
 /* Keeps what the socket does not take, so that a record that is made is a record that is sent. */
 static bool keep(struct own *o, const char *p, size_t n)
 {
-        size_t old = o->unsent ? o->unsent_len - o->unsent_at : 0;
+        size_t old = owed(o);
         uint8_t *more = malloc(old + n);
 
         if (!more)
@@ -140,9 +153,11 @@ static int bio_read(BIO *b, char *p, int n)
 {
         struct stream *s = below(b);
         const struct iovec iov = { p, (size_t)n };
-        ssize_t got = stream_over_tcp.read(s, &iov, 1);
+        ssize_t got;
 
         BIO_clear_retry_flags(b);
+        errno = EAGAIN;
+        got = owes_too_much(own(s)) ? -1 : stream_over_tcp.read(s, &iov, 1);
         if (got > 0)
                 return (int)got;
         if (got == 0)
@@ -841,6 +856,8 @@ static uint32_t tls_wants(const struct stream *s, uint32_t events)
                     EPOLLIN; /* whatever the owner waits for, the handshake waits for the peer */
         if (o->unsent)
                 events |= EPOLLOUT;
+        if (owes_too_much(o))
+                events &= ~(uint32_t)EPOLLIN;
         return now ? events | STREAM_NOW : events;
 }
 

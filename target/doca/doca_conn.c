@@ -131,9 +131,10 @@ static bool any_lost(const struct doca_conn *c)
         return false;
 }
 
-/* The device's pool goes with the device, which may go with its last queue pair. */
-static void leave_pool(struct conn *base)
+void doca_conn_leave_pool(struct doca_conn *c)
 {
+        struct conn *base = &c->base;
+
         conn_leave_hungry(base);
         pool_leave(base->pool, base->borrower.host);
         pool_leave(base->pool, base->borrower.place);
@@ -146,7 +147,7 @@ static void free_workers(struct doca_conn *c)
 {
         say_stats(c);
         if (c->n_workers > 0)
-                leave_pool(&c->base);
+                doca_conn_leave_pool(c);
         for (unsigned i = 0; i < c->n_workers; i++)
                 doca_worker_dismantle(&c->workers[i]);
         free(c->workers);

@@ -43,6 +43,8 @@ static inline void doca_conn_again(struct doca_conn *c)
 }
 /* 2.10: the client has said by an I/O message that it stops. */
 void doca_conn_stopped(struct doca_conn *c);
+/* The device's pool goes with the device, which may go with its last queue pair. */
+void doca_conn_leave_pool(struct doca_conn *c);
 /* For the log. */
 void doca_conn_warn(const struct doca_conn *c, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -621,7 +621,7 @@ static void drop_memory(struct doca_worker *w)
         free(w->slots);
         w->recvs = NULL;
         w->messages = NULL;
-        w->slots = NULL;
+        w->slots = w->free = NULL;
 }
 
 void doca_worker_dismantle(struct doca_worker *w)
@@ -751,17 +751,44 @@ static int join(struct doca_ep *e, const struct doca_end *peer, struct doca_end 
                    : rdma_ep_join(&e->ep, &peer->numbers, &p);
 }
 
+/* NULL: its workers have no queue pair yet. */
+static struct rdma_device *device_of(const struct doca_conn *c)
+{
+        for (unsigned i = 0; i < c->n_workers; i++)
+                if (c->workers[i].device)
+                        return c->workers[i].device;
+        return NULL;
+}
+
+/* All queue pairs of a client are of one device, for its buffers are that device's. */
+static int use_device(struct doca_worker *w, struct rdma_dev *dev)
+{
+        struct conn *base = &w->client->base;
+        struct rdma_device *used = device_of(w->client),
+                           *device = rdma_device_of(base->reactor->rdma, dev);
+
+        errno = device ? EXDEV : errno;
+        if (!device || (used && used != device))
+                return -1;
+        w->device = device;
+        base->pool = &device->pool;
+        return 0;
+}
+
+/* It has no queue pair there any more. */
+static void leave_device(struct doca_worker *w)
+{
+        drop_memory(w);
+        w->device = NULL;
+        if (!device_of(w->client))
+                doca_conn_leave_pool(w->client);
+}
+
 /* On its device: all that it needs to be joined, or to connect. */
 static int prepare(struct doca_worker *w, struct doca_ep *e)
 {
-        struct conn *base = &w->client->base;
-
-        if (!w->device)
-                w->device = rdma_device_of(base->reactor->rdma, e->ep.dev);
-        if (!w->device)
+        if (use_device(w, e->ep.dev) < 0)
                 return -1;
-        if (base->borrower.held == 0 && !base->borrower.place)
-                base->pool = &w->device->pool;
         if (make_queue_pair(w, e) < 0 || make_slots(w) < 0)
                 return -1;
         return e->role == DOCA_IO_CONTROL ? make_receives(w) : 0;
@@ -837,6 +864,8 @@ static void undo(struct doca_ep *e)
                 rdma_device_drop_chunk(w->device, w->recvs);
                 w->recvs = NULL;
         }
+        if (w->device && !w->ep[!e->role].ep.dev)
+                leave_device(w);
         e->made = e->by_cm = false;
         rdma_ep_init(&e->ep, &w->client->base.reactor->rdma->group, e->ep.ops);
         errno = saved;

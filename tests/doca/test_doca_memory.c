@@ -522,6 +522,43 @@ static void test_limits(void **state)
         close_world(&w);
 }
 
+static void remove_all(struct memory_fabric *f, void *arg)
+{
+        (void)arg;
+        memory_remove(f, NULL);
+}
+
+/* A queue pair that could not be made has left its device, which may go before the client does. */
+static void test_device_goes_after_a_refusal(void **state)
+{
+        struct doca_msg m, create = { .kind = DOCA_CREATE };
+        struct host_error e = { 0 };
+        uint8_t blob[DOCA_END_BLOB];
+        struct doca_end end = { .reads_in = 0, .reads_out = 1 }; /* it could not be written from */
+        struct doca_session s;
+        struct world w;
+
+        (void)state;
+        open_world(&w, DOCA_3_2);
+        serve(&w);
+        assert_int_equal(doca_session_open(&s, &w.params, &e), 0);
+        create.data = (struct doca_bytes) { blob, sizeof(blob) };
+        assert_true(net_gid("127.0.0.1", end.numbers.gid));
+        doca_end_write(&end, blob);
+        assert_int_equal(
+            doca_session_ask(
+                &s, (struct doca_msg) { .kind = DOCA_INIT, .transactions = 1, .cores = 1 }, &m, &e),
+            0);
+        for (create.role = 0; create.role < DOCA_ROLES; create.role++) {
+                assert_int_equal(doca_session_ask(&s, create, &m, &e), -1);
+                assert_int_equal(e.kind, HOST_STATUS);
+        }
+        verbs_memory_do(w.verbs, remove_all, NULL);
+        loop_sleep_us(50000);
+        (void)doca_session_close(&s, true, NULL);
+        close_world(&w);
+}
+
 /* Nothing can be connected, and all else is answered. */
 static void test_connection_fails(void **state)
 {
@@ -599,6 +636,7 @@ int main(void)
                 cmocka_unit_test(test_target_vanishes),
                 cmocka_unit_test(test_foreign_blobs),
                 cmocka_unit_test(test_limits),
+                cmocka_unit_test(test_device_goes_after_a_refusal),
                 cmocka_unit_test(test_connection_fails),
                 cmocka_unit_test(test_statistics),
         };

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "pdu/io/stream_tls.h"
+#include "pdu/io/stream_tls_own.h"
 
 enum { PATIENCE = 60000, BULK = 3 << 20 };
 
@@ -24,6 +25,7 @@ static struct tls *tls_client, *tls_server;
 /* --- sockets, in place of the C library's ---------------------------------------------------------- */
 
 static bool late;        /* the server speaks when the client has just looked in vain, once */
+static bool full;        /* the server's has no room */
 static unsigned offered; /* how often the kernel was to take over the client's records */
 
 ssize_t recv(int fd, void *p, size_t n, int flags)
@@ -40,6 +42,15 @@ ssize_t recv(int fd, void *p, size_t n, int flags)
         }
         errno = saved;
         return got;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+        if (full && fd == server.source.fd) {
+                errno = EAGAIN;
+                return -1;
+        }
+        return syscall(SYS_sendmsg, fd, msg, flags);
 }
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
@@ -89,6 +100,7 @@ static int connect_pair(void **state)
 static int drop_pair(void **state)
 {
         (void)state;
+        full = false;
         stream_close(&client, false);
         stream_close(&server, false);
         stream_unlisten(&listener);
@@ -459,6 +471,57 @@ static void much_data_both_ways(void **state)
         assert_true(a.sent >= BULK && b.sent >= BULK && a.got >= BULK && b.got >= BULK);
 }
 
+/* The client asks for a KeyUpdate with each byte; how many of them have left. */
+static unsigned ask_for_keys(unsigned times)
+{
+        uint8_t byte = 0;
+        const struct iovec one = { &byte, 1 };
+        unsigned i = 0;
+
+        while (i < times && SSL_key_update(own(&client)->ssl, SSL_KEY_UPDATE_REQUESTED) == 1 &&
+               stream_write(&client, &one, 1) == 1)
+                i++;
+        return i;
+}
+
+static unsigned read_all(struct stream *s)
+{
+        uint8_t bytes[4096];
+        const struct iovec all = { bytes, sizeof(bytes) };
+        unsigned sum = 0;
+
+        for (ssize_t got; (got = stream_read(s, &all, 1)) > 0;)
+                sum += (unsigned)got;
+        return sum;
+}
+
+/* Each KeyUpdate that asks for one makes the server send; it goes on where the client reads again. */
+static void who_is_owed_much_is_not_read_from(void **state)
+{
+        enum { ASKED = 20000, AT_ONCE = 500, KEPT = 256 * 1024 };
+        struct tls_psk psk = key_of("aes128", TLS_AES_128_GCM, 7);
+        uint64_t deadline;
+        unsigned asked = 0, heard = 0;
+
+        (void)state;
+        begin(NULL, NULL, &psk);
+        assert_true(greet());
+        full = true;
+        for (unsigned i = 0; i < ASKED / AT_ONCE; i++) {
+                asked += ask_for_keys(AT_ONCE);
+                heard += read_all(&server);
+                assert_true(own(&server)->unsent_len <= KEPT);
+        }
+        full = false;
+        assert_true(heard < asked);
+        for (deadline = loop_now_ms() + PATIENCE; heard < asked && loop_now_ms() < deadline;) {
+                assert_true(stream_wait(&server, EPOLLIN, PATIENCE) > 0);
+                heard += read_all(&server);
+                read_all(&client);
+        }
+        assert_int_equal(heard, asked);
+}
+
 /* A server that looks at the ClientHello is told of an end before there is one. */
 static bool record_nothing(void *user, struct stream *s, const uint8_t *hello, size_t len)
 {
@@ -543,6 +606,7 @@ int main(void)
                 PAIR(who_leaves_in_the_handshake),
                 PAIR(the_kernel_is_asked_before_any_data),
                 PAIR(much_data_both_ways),
+                PAIR(who_is_owed_much_is_not_read_from),
                 PAIR(who_leaves_before_the_hello),
                 PAIR(an_end_is_heard),
                 PAIR(secrets_are_logged_on_request),
