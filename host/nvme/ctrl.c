@@ -361,7 +361,7 @@ static void misbehave(struct host_ctrl *c, enum flaw_id flaw)
                 return;
         if (flaw == FLAW_HOST_KATO_OFF)
                 (void)host_ctrl_admin(c, &keep_off, NULL, 0, NULL, &unused);
-        else if (flaw == FLAW_HOST_QUEUES_LATE || flaw == FLAW_HOST_DISC_QUEUES)
+        else if (flaw == FLAW_HOST_QUEUES_LATE)
                 (void)ask_queues(c, &one, &unused);
         else
                 (void)host_ctrl_identify(c, CNS_CTRL, 0, &c->id, &unused);
@@ -383,7 +383,8 @@ static int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
         if (host_ctrl_identify(c, CNS_CTRL, 0, &c->id, e) < 0)
                 return -1;
         c->discovery = c->discovery || c->id.cntrltype == CNTRLTYPE_DISCOVERY;
-        misbehave(c, c->discovery ? FLAW_HOST_DISC_QUEUES : FLAW_HOST_KATO_OFF);
+        if (!c->discovery)
+                misbehave(c, FLAW_HOST_KATO_OFF);
         return 0;
 }
 

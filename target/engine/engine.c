@@ -24,13 +24,17 @@ static uint64_t buffers_each(const struct service *s, uint64_t buffers, unsigned
 bool engine_start(struct engine *e, struct service *s, unsigned n, uint64_t buffers,
                   struct verbs_provider *verbs, char *error, size_t size)
 {
+        uint64_t each;
+
         if (n > REACTORS_MAX)
                 n = REACTORS_MAX;
+        each = buffers_each(s, buffers, n);
+        s->longest = each / LEAST_TRANSFERS;
         e->reactors = calloc(n, sizeof(*e->reactors));
         for (; e->reactors && e->n_reactors < n; e->n_reactors++) {
                 struct reactor *r = &e->reactors[e->n_reactors];
 
-                if (reactor_start(r, s, buffers_each(s, buffers, n), e->n_reactors == 0) < 0)
+                if (reactor_start(r, s, each, e->n_reactors == 0) < 0)
                         break;
                 r->number = e->n_reactors;
         }

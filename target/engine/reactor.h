@@ -40,9 +40,10 @@ struct engine_limits {
 struct service {
         const struct target_family *family;
         struct engine_limits limits;
-        struct quota of_address;                /* connections */
-        struct capture_writer *record;          /* may be NULL */
-        unsigned busy_poll;                     /* microseconds */
+        struct quota of_address;       /* connections */
+        struct capture_writer *record; /* may be NULL */
+        unsigned busy_poll;            /* microseconds */
+        uint64_t longest;              /* bytes of a transfer for which each pool has room */
         metric refused_address, refused_target; /* connections, by the first reactor */
         _Atomic unsigned conns;                 /* of all reactors */
         _Atomic unsigned accepted;              /* ever: their numbers in traces */

@@ -88,6 +88,14 @@ void target_limits_fill(struct target_limits *limits, const struct target_limits
                         set(limits, l, get(more, l));
 }
 
+bool target_limits_same(const struct target_limits *a, const struct target_limits *b)
+{
+        for (const struct limit *l = table; l < table + LIMITS; l++)
+                if (get(a, l) != get(b, l))
+                        return false;
+        return true;
+}
+
 bool target_limit(struct target_limits *limits, const char *setting, char *error, size_t size)
 {
         const char *equals = strchr(setting, '=');

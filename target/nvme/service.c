@@ -176,6 +176,10 @@ const char *service_set_limits(struct nvme_service *s, const struct target_limit
 
         if (wrong)
                 return wrong;
+        if (s->base.longest && limits->max_transfer > s->base.longest)
+                return "limit max_transfer is more than the buffers of a reactor are for";
+        if (atomic_load(&s->base.conns) > 0 && !target_limits_same(limits, &s->limits))
+                return "no limit changes while hosts are connected";
         s->limits = *limits;
         describe_limits(s);
         return NULL;

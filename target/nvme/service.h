@@ -60,8 +60,8 @@ static inline struct nvme_reactor *reactor_own(const struct reactor *r)
  * inventory is the caller's and outlives it. */
 bool service_init(struct nvme_service *s, const struct target_options *o, struct inventory *inv,
                   char *error, size_t size);
-/* Other limits for what comes from here on, while all reactors stand still. NULL: done; else what is
- * wrong, and nothing has changed. */
+/* Other limits for what comes from here on, while all reactors stand still, and nobody is connected, who has been told
+ * the old ones. NULL: done; else what is wrong, and nothing has changed. */
 const char *service_set_limits(struct nvme_service *s, const struct target_limits *limits);
 /* No controller is left. */
 void service_fini(struct nvme_service *s);

@@ -52,6 +52,7 @@ struct target_limits {
 bool target_limit(struct target_limits *limits, const char *setting, char *error, size_t size);
 /* Those that are 0 become what they are in `more`. */
 void target_limits_fill(struct target_limits *limits, const struct target_limits *more);
+bool target_limits_same(const struct target_limits *a, const struct target_limits *b);
 
 /* Adds a rule of hosts that is not checked, or a rule of controllers or a flaw that is broken, by its id;
  * what a receiver tolerates may be either. false: error says why. */

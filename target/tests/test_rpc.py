@@ -1207,6 +1207,24 @@ def test_changes_with_thread_sanitizer(tmp_path):
     assert "ThreadSanitizer" not in target.stop()
 
 
+def test_limits_of_a_transport(options):
+    """Buffers are made when the target starts, and a host that is connected was told the limits."""
+    target = options("--reactors", "2", "--limit", "buffers=16M")
+    assert "more than the buffers" in target.refuses(
+        PARAMS, "nvmf_create_transport", trtype="TCP", max_io_size=4 << 20)
+    target.call("nvmf_create_transport", trtype="TCP", max_io_size=2 << 20)
+    port = target.serve()
+    load = target.load(port, 2)
+    for _ in range(100):
+        if target.call("nvmf_subsystem_get_qpairs", nqn=NQN):
+            break
+        time.sleep(0.05)
+    assert "hosts are connected" in target.refuses(
+        PARAMS, "nvmf_create_transport", trtype="RDMA", max_io_size=65536)
+    target.call("nvmf_create_transport", trtype="RDMA")
+    assert load.wait(30) == 0, load.stdout.read()
+
+
 def ctl(target, *args):
     return subprocess.run([NVMFSPEC, "ctl", "-s", target.path, *args], capture_output=True, text=True,
                           timeout=30)
