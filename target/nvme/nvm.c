@@ -909,11 +909,46 @@ static uint16_t compare_write(const struct nvm_queue *q, struct ns *ns, const st
         return ns_status(compared);
 }
 
+static uint16_t write_anyway(const struct nvm_queue *q, struct ns *ns, const struct request *r)
+{
+        struct pi_use pi = pi_of(q, ns, r);
+
+        return ns_status(ns_write_with(ns, slba(r), nlb(r), r->data, &pi));
+}
+
+/* Flaws: the status of the Compare by which its Write is done, or left. */
+static uint16_t overlook_compare(const struct nvm_queue *q, struct ns *ns,
+                                 const struct request *second, const struct request *early,
+                                 uint16_t compared, uint16_t *written)
+{
+        bool blind = second->sqe.sgl.id != SGL_IN_CAPSULE && flawed(q->policy, FLAW_FUSED_BLIND);
+
+        if (compared != NVME_COMPARE_FAILURE || !(blind || early))
+                return compared;
+        if (early && le16_get(early->cqe.sf) == 0) {
+                *written = write_anyway(q, ns, second);
+                return NVME_SUCCESS;
+        }
+        if (blind)
+                (void)write_anyway(q, ns, second);
+        return compared;
+}
+
+/* Flaw: what it finds as it comes. */
+static void compare_early(struct nvm_queue *q, const struct subsystem *s, struct request *r)
+{
+        struct ns *ns = find_ns(q, s, r);
+
+        if (ns && fuse(r) == SQE_FUSE_FIRST && flawed(q->policy, FLAW_FUSED_EARLY))
+                r->cqe.sf = status_field(run_compare(q, ns, r));
+}
+
 /* Both are EXECUTING, `held` has been for a while. */
 static void run_pair(struct nvm_queue *q, const struct subsystem *s, struct request *first,
                      struct request *second, struct request *held)
 {
         struct ns *ns = find_ns(q, s, first);
+        const struct request *early;
         uint16_t compared, written;
 
         if (ns && flawed(q->policy, FLAW_FUSED_LATE) && same_length(ns, second)) {
@@ -922,6 +957,8 @@ static void run_pair(struct nvm_queue *q, const struct subsystem *s, struct requ
                 ns_write_with(ns, slba(second), nlb(second), second->data, &late);
         }
         compared = compare_write(q, ns, first, second, &written);
+        early = held == first && flawed(q->policy, FLAW_FUSED_EARLY) ? first : NULL;
+        compared = overlook_compare(q, ns, second, early, compared, &written);
         if (!compared && flawed(q->policy, FLAW_FUSED_BLAMED))
                 compared = written;
         first->user = second->user = NULL;
@@ -940,9 +977,10 @@ static void execute_fused(struct nvm_queue *q, const struct subsystem *s, struct
 
         if (r->user == &doomed)
                 finish(q, r, NVME_ABORT_FAILED_FUSED);
-        else if (!other || other->state != REQUEST_EXECUTING)
+        else if (!other || other->state != REQUEST_EXECUTING) {
+                compare_early(q, s, r);
                 hold(q, r);
-        else if (fuse(r) == SQE_FUSE_SECOND)
+        } else if (fuse(r) == SQE_FUSE_SECOND)
                 run_pair(q, s, other, r, other);
         else
                 run_pair(q, s, r, other, other);

@@ -46,6 +46,31 @@ CASE("base/abort/which", MUST, RULES(ABORT_WHICH),
         want_eq(t, "the status of the aborted request", aborted.status, NVME_ABORT_REQUESTED);
 }
 
+/* Its data is never sent after that: there is no command any more that an H2CData would be of. */
+CASE("tcp/r2t/abort", MUST, RULES(ABORT_WHICH),
+     "A Write that waits for its data and is reported as aborted ends so, and writes nothing",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = r2t_bytes(t);
+        const uint8_t *data = pattern(t, 2 * n);
+        struct reply abort;
+        struct r2t r;
+
+        write_blocks(q, 0, n, data);
+        r = open_r2t(q, .bytes = n, .data = data + n);
+        abort = succeed(q->admin, send_cmd(q->admin, .opc = NVME_ABORT,
+                                           .cdw10 = (uint32_t)r.cid << 16 | q->qid));
+        if (abort.dw0 & 1) { /* aborted later, or not at all */
+                serve(q, r);
+                finish(q, r.cid);
+                return;
+        }
+        want_eq(t, "the status of the aborted command", expect_resp(q, r.cid).status,
+                NVME_ABORT_REQUESTED);
+        want_data(t, "what was there before", read_blocks(q, 0, n), data, n);
+}
+
 CASE("base/abort/not-outstanding", MUST, RULES(ABORT_UNKNOWN),
      "Abort of a command that has completed reports that it was not aborted")
 {

@@ -245,6 +245,85 @@ CASE("nvm/fused/through-r2t", MUST, RULES(NVM_FUSED),
         want_bytes(t, "what the Write wrote", read_blocks(q, 0, n), data + n, n);
 }
 
+/* A queue on which a Compare in its capsule can be fused with a Write whose data is not in one. */
+static struct queue *pair_queue(struct t *t)
+{
+        struct queue *q = io_queue(t);
+
+        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
+        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block,
+                "the capsule has no room for data");
+        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
+        return q;
+}
+
+CASE("nvm/fused/fails-before-data", MUST, RULES(NVM_FUSED),
+     "A fused Write whose data is not in the capsule writes nothing if its Compare fails",
+     .writes = true)
+{
+        struct queue *q = pair_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, 2 * n);
+        uint16_t compare, write;
+
+        write_blocks(q, 0, n, data);
+        compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data + n, .in_capsule = true);
+        write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n);
+        expect_error(q, write, NVME_ABORT_FAILED_FUSED); /* which may ask for its data before it */
+        expect_error(q, compare, NVME_COMPARE_FAILURE);
+        want_data(t, "what was there before", read_blocks(q, 0, n), data, n);
+}
+
+struct fused {
+        struct queue *q;
+        const uint8_t *data;
+        uint16_t compare, write;
+};
+
+static struct fused send_fused(struct queue *q, const uint8_t *old, const uint8_t *data,
+                               bool in_capsule)
+{
+        struct fused f = { .q = q, .data = data };
+
+        f.compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = old, .in_capsule = true);
+        f.write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data, .in_capsule = in_capsule);
+        return f;
+}
+
+static bool has_written(const struct fused *f)
+{
+        uint16_t compared = finish(f->q, f->compare).status;
+
+        return finish(f->q, f->write).status == NVME_SUCCESS && compared == NVME_SUCCESS;
+}
+
+/* The second operation may have to wait for the first one, whose data is held back while it is sent. */
+CASE("tcp/r2t/fused-atomic", MUST, RULES(NVM_FUSED),
+     "Of two fused operations on two controllers that expect the same block one fails",
+     .writes = true)
+{
+        enum { ASKED_MS = 1000, BOTH_BEGUN_MS = 100 };
+        struct queue *q = pair_queue(t), *other = io_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, 3 * n);
+        struct fused late, early;
+        bool first, second;
+        struct r2t r;
+
+        write_blocks(q, 0, n, data);
+        late = send_fused(q, data, data + n, false);
+        require(t, r2t_within(q, ASKED_MS, &r), "the Write is not asked for its data");
+        early = send_fused(other, data, data + 2 * n, true);
+        (void)answers_within(other, early.write, BOTH_BEGUN_MS);
+        serve(q, r);
+        first = has_written(&late);
+        second = has_written(&early);
+        want(t, !first || !second, "Compare Failure of one of the two", "Success of both");
+        if (first || second)
+                want_data(t, "what the one that succeeded wrote", read_blocks(q, 0, n),
+                          first ? late.data : early.data, n);
+}
+
 /* --- namespaces, opcodes */
 
 /* An active namespace that is not the one under test; 0: there is none. */
