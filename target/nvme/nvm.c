@@ -1099,6 +1099,12 @@ static bool refuses_sgl(const struct nvm_queue *q, const struct request *r)
                nvm_has_flaw(q, FLAW_SGL_ANNOUNCED);
 }
 
+static void cut_lba(struct request *r)
+{
+        r->sqe.cdw10 = le32((uint16_t)slba(r));
+        r->sqe.cdw11 = le32(0);
+}
+
 static bool is_null_flush(const struct request *r)
 {
         return r->sqe.opc == NVME_FLUSH && le32_get(r->sqe.sgl.len) == 0;
@@ -1149,6 +1155,9 @@ static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct req
                 status = NVME_INTERNAL_ERROR;
         if (!status && refuses_sgl(q, r))
                 status = NVME_SGL_TYPE;
+        if (!status && nvm_has_flaw(q, FLAW_LBA_CUT) &&
+            (r->sqe.opc == NVME_READ || r->sqe.opc == NVME_WRITE))
+                cut_lba(r);
         if (!status)
                 status = check_limit(q, ns, r);
         if (!status)

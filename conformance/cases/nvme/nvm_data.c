@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVM Command Set 3.3: data of large and of many commands, and blocks that are marked or cleared. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "conformance/words/case.h"
@@ -50,6 +51,28 @@ CASE("nvm/read/large", MUST, RULES(NVM_DATA),
         for (uint32_t at = 0; at < n; at += piece_of(t))
                 write_blocks(q, at / caps(t)->block, piece_at(t, at, n), data + at);
         want_bytes(t, "what was written", read_blocks(q, 0, n), data, n);
+}
+
+/* Whatever is there, a block that this case has just made is not. Nothing is written outside of its range. */
+CASE("nvm/read/far", MUST, RULES(NVM_DATA),
+     "A block that was written is not read at an LBA that differs in one bit", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, n);
+
+        write_blocks(q, 0, n, data);
+        for (unsigned bit = 0; bit < 64 && 1ull << bit < caps(t)->blocks; bit++) {
+                uint64_t lba = own_lba(t) ^ 1ull << bit;
+                struct reply r;
+
+                if (lba >= caps(t)->blocks)
+                        continue;
+                r = finish(q, send_read(q, .slba = lba - own_lba(t)));
+                want(t, r.status != NVME_SUCCESS || memcmp(r.data, data, n) != 0, "other data",
+                     "at block %" PRIu64 " what was written at block %" PRIu64, lba, own_lba(t));
+        }
+        want_data(t, "what was written", read_blocks(q, 0, n), data, n);
 }
 
 CASE("nvm/write/large", MUST, RULES(NVM_DATA), "A Write of up to 1 MiB stores all of its data",
