@@ -639,15 +639,21 @@ static bool has_closed(const struct stream *s)
         return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
+/* With so many bytes, not before: a part that stays where it is would be looked at again and again. */
+static void readable_from(const struct stream *s, int bytes)
+{
+        (void)setsockopt(s->source.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+}
+
 /* The ClientHello, which stays where it is; bytes of its record, 0: it is not there as a whole, -1: nor will it be. */
 static ssize_t peek_hello(const struct stream *s, uint8_t *hello, size_t size)
 {
         ssize_t n = recv(s->source.fd, hello, size, MSG_PEEK);
         size_t len = n < 5 ? 0 : 5 + (size_t)(hello[3] << 8 | hello[4]);
+        bool whole = len > 0 && len <= (size_t)n, never = !whole && (len > size || has_closed(s));
 
-        if (len > 0 && len <= (size_t)n)
-                return (ssize_t)len;
-        return len > size || has_closed(s) ? -1 : 0;
+        readable_from(s, whole || never || n < 0 ? 1 : (int)n + 1);
+        return whole ? (ssize_t)len : never ? -1 : 0;
 }
 
 /* Whether other ops are in place: those of a server that has answered and is silent, or that goes on by itself. */

@@ -552,6 +552,29 @@ static void who_leaves_before_the_hello(void **state)
         }
 }
 
+/* ... and of nothing until there is more of one. */
+static void a_hello_in_part_is_waited_for(void **state)
+{
+        static const uint8_t hello[] = { 0x16, 3, 1, 0, 4, 1, 0, 0, 0 };
+        const struct tls_config looks = { .take_over = record_nothing };
+        uint8_t byte;
+        const struct iovec iov = { &byte, 1 };
+
+        (void)state;
+        begin(NULL, &looks, NULL);
+        for (size_t i = 0; i < sizeof(hello); i++) {
+                const struct iovec next = { (void *)(uintptr_t)(hello + i), 1 };
+
+                assert_int_equal(stream_write(&client, &next, 1), 1);
+                assert_true(stream_wait(&server, EPOLLIN, PATIENCE) > 0);
+                if (i + 1 == sizeof(hello))
+                        break;
+                assert_int_equal(stream_read(&server, &iov, 1), 0);
+                assert_int_equal(stream_wait(&server, EPOLLIN, 10), 0);
+        }
+        assert_int_equal(stream_read(&server, &iov, 1), -1); /* OpenSSL takes it for none */
+}
+
 static void an_end_is_heard(void **state)
 {
         struct tls_psk psk = key_of("aes128", TLS_AES_128_GCM, 7);
@@ -608,6 +631,7 @@ int main(void)
                 PAIR(much_data_both_ways),
                 PAIR(who_is_owed_much_is_not_read_from),
                 PAIR(who_leaves_before_the_hello),
+                PAIR(a_hello_in_part_is_waited_for),
                 PAIR(an_end_is_heard),
                 PAIR(secrets_are_logged_on_request),
         };
