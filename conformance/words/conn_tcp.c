@@ -332,10 +332,10 @@ static bool wait_tcp(struct suite_conn *base, uint64_t deadline)
 
                 if (stream_wait(&c->stream, EPOLLIN, left) > 0)
                         read_some(c);
-                else if (left == 0)
-                        return false;
+                if (left == 0) /* also for a peer whose PDU never ends */
+                        break;
         }
-        return true;
+        return base->end != CONN_OPEN || base->inbox_end != end;
 }
 
 size_t conn_read_bytes(struct conn_tcp *c, void *bytes, size_t size, uint64_t deadline)

@@ -210,12 +210,11 @@ bool stream_serve(struct stream *s, uint64_t deadline, const struct stream_hand 
         while (s->end == STREAM_OPEN) {
                 int left = loop_left(deadline);
 
-                if (stream_wait(s, h->readable ? EPOLLIN : 0, left) > 0) {
-                        if (!h->readable || !h->readable(h->user))
-                                return true;
-                } else if (left == 0) {
-                        return false;
-                }
+                if (stream_wait(s, h->readable ? EPOLLIN : 0, left) > 0 &&
+                    (!h->readable || !h->readable(h->user)))
+                        return true;
+                if (left == 0) /* also for a peer that never stops sending */
+                        return s->end != STREAM_OPEN;
         }
         return true;
 }
@@ -253,6 +252,8 @@ static int send_piece(struct stream *s, const uint8_t *p, size_t n, struct strea
                         return 0;
                 if (h->readable && events & ~EPOLLOUT && !h->readable(h->user))
                         return -1;
+                if (!(events & EPOLLOUT) && loop_left(h->deadline) == 0)
+                        return 0;
         }
         return 1;
 }

@@ -517,6 +517,30 @@ static bool count_byte(void *user)
         return get(&b, &c, 1) == 1 && ++*n < 3;
 }
 
+/* As where a peer never stops sending. */
+static bool leave_it(void *user)
+{
+        (void)user;
+        return true;
+}
+
+static void test_deadline_of_what_is_always_readable(void **state)
+{
+        char *bytes = calloc(1, BULK);
+        struct stream_hand h = { .readable = leave_it };
+
+        (void)state;
+        assert_non_null(bytes);
+        assert_int_equal(put(&b, "1", 1), 1);
+        assert_false(stream_serve(&a, loop_now_ms() + 20, &h));
+        h.deadline = loop_now_ms() + 20;
+        for (int rc = 1; rc > 0; h.deadline = loop_now_ms() + 20) {
+                rc = stream_send(&a, bytes, BULK, &h);
+                assert_true(rc >= 0);
+        }
+        free(bytes);
+}
+
 static void test_serve_until_enough_the_end_or_the_deadline(void **state)
 {
         unsigned n = 0;
@@ -755,6 +779,7 @@ int main(void)
                 PAIR(test_a_peer_that_takes_no_bytes),
                 PAIR(test_a_peer_that_is_gone),
                 PAIR(test_two_full_sockets),
+                PAIR(test_deadline_of_what_is_always_readable),
                 PAIR(test_serve_until_enough_the_end_or_the_deadline),
                 PAIR(test_watch),
                 PAIR(test_another_implementation),
