@@ -52,9 +52,11 @@ subprocess.Popen.wait = lambda self, timeout=None: WAIT(self, patiently(timeout)
 def pytest_collection_modifyitems(config, items):
     """Marks by ci/gate.txt; and the limits of pytest-timeout are patient, too."""
     lines = (pathlib.Path(__file__).parent / "ci/gate.txt").read_text().splitlines()
-    marks = [line.split(None, 1) for line in lines if line and line[0] != "#"]
+    marks = {}
+    for mark, begins in (line.split(None, 1) for line in lines if line and line[0] != "#"):
+        marks[mark] = (*marks.get(mark, ()), begins)
     for item in items:
-        for mark, begins in marks:
+        for mark, begins in marks.items():
             if item.nodeid.startswith(begins):
                 item.add_marker(mark)
         mark = item.get_closest_marker("timeout")
