@@ -167,9 +167,9 @@ static bool is_kept_by(struct queue *q, uint64_t sent, uint32_t kato, send_fn *s
 /* Again with a longer KATO, on a new association, as long as this machine is too slow for it. */
 static struct queue *kept_queue(struct t *t, bool io, send_fn *send)
 {
-        uint64_t began = now_ms();
+        uint64_t began = now_ms(), most = t_scaled(t, CASE_TIME);
 
-        for (uint32_t asked = 1200; now_ms() - began + 3 * asked <= CASE_TIME; asked *= 2) {
+        for (uint32_t asked = 1200; now_ms() - began + 3 * asked <= most; asked *= 2) {
                 struct queue *q = io_queue(t);
                 uint64_t since = now_ms();
                 uint32_t kato = shorten(q->admin, asked);
