@@ -18,6 +18,20 @@ DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 
 # --- what there is ------------------------------------------------------------------------------
 
+def test_list_goes_on(start_target):
+    """A namespace whose data are refused is listed without a size."""
+    host = start_target("-n", NQN, "--ns", "mem:1M", "--ns", "mem:2M", "--ns", "mem:3M",
+                        "--fault", "status=0/82h cmd=identify nsid=2 nth=1",
+                        "--fault", "status=0/82h cmd=identify nsid=2 nth=3").host
+    lines = host.text("list").splitlines()
+    assert len(lines) == 4 and lines[2].split()[:4] == ["2", "-", "-", "-"]
+    rows = host.json("list")["namespaces"]
+    assert [r["nsid"] for r in rows] == [1, 2, 3]
+    assert [r.get("bytes") for r in rows] == [1 << 20, None, 3 << 20]
+    assert rows[1]["id"]
+    assert len(host.json("list")["namespaces"][1]) == 5
+
+
 def test_discover_text(host):
     out = host.text("discover")
     assert "Discovery Log Number of Records" in out
@@ -103,6 +117,21 @@ def test_set_feature(host):
     host.run("set-feature", "events", "--value", "0x100")
     assert host.error("set-feature", "0xd3", "--value", 1, code=1).startswith(
         "nvmfspec host set-feature: Set Features: ")
+
+
+def test_features_of_namespaces(host):
+    """-N names the namespace; of namespaces' features it is the first one, of others none."""
+    assert "value" in host.json("get-feature", "error-recovery")
+    host.run("set-feature", "0x84", "--value", 1, "-N", 2)
+    try:
+        assert host.json("get-feature", "0x84", "-N", 2)["value"] == 1
+        assert host.json("get-feature", "0x84")["value"] == 0
+        assert "Write Protected" in host.error("zeroes", "-N", 2, code=1)
+    finally:
+        host.run("set-feature", "0x84", "--value", 0, "-N", 2)
+    assert "Get Features: " in host.error("get-feature", "error-recovery", "-N", 0, code=1)
+    assert "Set Features: " in host.error("set-feature", "write-cache", "--value", 1, "-N", 2,
+                                               code=1)
 
 
 # --- data ---------------------------------------------------------------------------------------

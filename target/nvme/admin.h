@@ -161,6 +161,8 @@ struct admin {
 /* Handlers: see struct admin. admin_connect() also of I/O queues: takes the inventory's lock
  * and the table's. */
 uint16_t admin_connect(struct admin *a);
+/* I/O queues that a new controller of `s` (NULL: discovery) may have. */
+unsigned ctrl_queues_max(const struct ctrl_env *env, const struct subsystem *s);
 uint16_t admin_identify(struct admin *a);
 uint16_t admin_format(struct admin *a);
 /* ns_manage.c */
@@ -215,6 +217,9 @@ struct pel_stamp settings_stamp(const struct ctrl *c, uint64_t now);
 enum { ROOM_TEMP = 300 }; /* kelvins: what the composite temperature is */
 /* Whether that is beyond a threshold; under the controller's lock. */
 bool settings_too_hot(const struct ctrl *c);
+/* On a reactor, without a lock: a command has ended with the status in r->cqe. If it is a Set Features of write
+ * protection, what it changed is told to hosts, or put back. */
+void features_protected(const struct ctrl *c, const struct request *r);
 
 /* Takes the oldest page of the log away, under the controller's lock; all zero: there is none. */
 struct log_reservation notices_read(struct ctrl *c);

@@ -288,6 +288,37 @@ uint16_t ana_features(const struct admin *a)
 
 /* --- the log page ----------------------------------------------------------------------------- */
 
+static struct ana_most in_use(const struct ctrl *c)
+{
+        bool seen[ANA_GROUPS + 1] = { false };
+        struct ana_most use = { 0 };
+
+        for (const struct ns *ns = c->subsystem->ns; ns; ns = ns->next) {
+                uint32_t group = nvme_ns(ns)->anagrpid;
+
+                use.namespaces++;
+                use.groups += group && !seen[group];
+                seen[group] = true;
+        }
+        return use;
+}
+
+/* Half of it for namespaces, as far as they can use that. */
+struct ana_most ana_most(const struct ctrl *c)
+{
+        struct ana_most use = in_use(c), most;
+        uint32_t bytes = c->env->limits->max_transfer, half = bytes / 2 / sizeof(le32_t);
+
+        most.namespaces = half < CTRL_NSID_MAX ? half : CTRL_NSID_MAX;
+        bytes -= (uint32_t)(sizeof(struct log_ana) + most.namespaces * sizeof(le32_t));
+        most.groups = bytes / sizeof(struct ana_group);
+        if (most.groups < use.groups || most.groups > ANA_GROUPS)
+                most.groups = ANA_GROUPS;
+        if (most.namespaces < use.namespaces)
+                most.namespaces = CTRL_NSID_MAX;
+        return most;
+}
+
 static bool groups_only(const struct admin *a)
 {
         return le32_get(a->r->sqe.cdw10) & LSP_RGO;

@@ -321,8 +321,11 @@ void ctrl_flushed(struct ctrl_queue *q, struct request *r)
 {
         struct ctrl *c = q->ctrl;
 
-        if (r->sqe.opc == NVME_SET_FEATURES)
+        if (r->sqe.opc == NVME_SET_FEATURES) {
+                if (c)
+                        features_protected(c, r);
                 return;
+        }
         if (c && le32_get(r->sqe.property.ofst) == PROP_NSSD) {
                 if (cqe_status(&r->cqe) == NVME_SUCCESS)
                         ctrl_table_shut_down(c->env->table, c->subsystem, false, true);
@@ -724,6 +727,8 @@ static const char *why_not(const struct inventory *inv, const struct ctrl *c)
                 return "the subsystem is not there any more";
         if (!c->ana != !c->subsystem->ana)
                 return "its subsystem reports ANA now, or no longer";
+        if (c->m.cfg.queues_max != ctrl_queues_max(c->env, c->subsystem))
+                return "its subsystem allows another number of queues now";
         if (!subsystem_allows(c->subsystem, c->m.hostnqn))
                 return "the host is not allowed any more";
         if (!PLANTED(KEYS_KEPT) &&

@@ -141,13 +141,17 @@ static void fill_io_commands(const struct subsystem *s, struct id_ctrl *id)
 /* ANA_SUPPORTED broken: each second controller says that its subsystem has no ANA. */
 static void fill_ana(const struct ctrl *c, struct id_ctrl *id)
 {
+        struct ana_most most = ana_most(c);
+
         if (c->m.cntlid & 1 && violates(c->env, ANA_SUPPORTED))
                 return;
         id->cmic |= CMIC_ANA;
         id->anatt = ANA_TRANSITION_TIME;
         id->anacap =
             (uint8_t)(ANA_CAPABILITIES_ALL | (has_flaw(c->env, FLAW_ANA_FIXED) ? ANACAP_FIXED : 0));
-        id->anagrpmax = id->nanagrpid = le32(ANA_GROUPS);
+        id->anagrpmax = le32(ANA_GROUPS);
+        id->nanagrpid = le32(most.groups);
+        id->mnan = le32(most.namespaces);
 }
 
 /* ANA_SAME_GROUP broken: each second controller has groups of its own. */
@@ -187,8 +191,6 @@ static void fill_io(const struct ctrl *c, struct id_ctrl *id)
         text_pad(id->mn, sizeof(id->mn), s->model);
         text_pad(id->fr, sizeof(id->fr), s->firmware);
         id->cmic = CMIC_MULTI;
-        if (c->ana)
-                fill_ana(c, id);
         id->rtd3e = le32(SHUTDOWN_TIME);
         id->oaes = le32(OAES_NS | OAES_LBA_STATUS | (c->ana ? OAES_ANA : 0u) |
                         (s->whole ? OAES_ALLOCATED : 0u));
@@ -206,6 +208,8 @@ static void fill_io(const struct ctrl *c, struct id_ctrl *id)
         id->mxtmt = le16(FIXED_TEMP_CRITICAL);
         id->ofcs = le16(OFCS_DISCONNECT);
         fill_io_commands(s, id);
+        if (c->ana)
+                fill_ana(c, id);
         if (has_flaw(c->env, FLAW_NN_ZERO))
                 id->nn = le32(0);
 }
@@ -620,6 +624,7 @@ static const struct structure {
         [CNS_NS_INDEPENDENT] = { identify_ns_independent, false, false },
         [CNS_ALLOCATED_NS_LIST] = { identify_allocated, false, false },
         [CNS_ALLOCATED_NS] = { identify_allocated_ns, false, false },
+        [CNS_IOCS_ALLOCATED_NS_LIST] = { identify_allocated, false, true },
         [CNS_IOCS_ALLOCATED_NS] = { identify_iocs_allocated_ns, false, true },
         [CNS_NS_CTRL_LIST] = { identify_ns_ctrl_list, false, false },
         [CNS_CTRL_LIST] = { identify_ctrl_list, false, false },
