@@ -221,6 +221,7 @@ static uint16_t admit_data(const struct nvm_queue *q, const struct ns *ns, struc
 {
         r->xfer = sqe_xfer(&r->sqe);
         r->len = len_of(ns, r);
+        r->lax = r->sqe.opc == NVME_COMPARE && nvm_has_flaw(q, FLAW_SGL_SHORT);
         if (ns->pi && r->sqe.opc == NVME_READ && nvm_has_flaw(q, FLAW_PI_LENGTH))
                 r->len = nlb(r) * ns_unit(ns, false);
         return admit_blocks(q, ns, r);
@@ -228,9 +229,9 @@ static uint16_t admit_data(const struct nvm_queue *q, const struct ns *ns, struc
 
 static uint16_t admit_ranges(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
-        (void)q;
         (void)ns;
         r->xfer = XFER_H2C;
+        r->lax = nvm_has_flaw(q, FLAW_SGL_SHORT);
         r->len =
             ((le32_get(r->sqe.cdw10) & DSM_RANGES_MASK) + 1) * (uint32_t)sizeof(struct dsm_range);
         return NVME_SUCCESS;
@@ -385,6 +386,8 @@ static uint16_t run_compare(struct nvm_queue *q, struct ns *ns, struct request *
                 return NVME_INVALID_NS;
         if (nvm_has_flaw(q, FLAW_COMPARE_SUCCEEDS))
                 return NVME_SUCCESS;
+        if (r->lax)
+                n = r->wire_len / unit_of(ns, r);
         return ns_status(ns_compare_with(ns, slba(r), n, r->data, &pi));
 }
 

@@ -673,6 +673,42 @@ CASE("fab/sgl/short-capsule", MUST, RULES(FAB_SGL_SHORT),
         expect_works(q);
 }
 
+/* What the SGL describes of their data is enough for each to succeed. */
+CASE(
+    "fab/sgl/short-commands", MUST, RULES(FAB_SGL_SHORT),
+    "Get Log Page, and Compare, Dataset Management and Set Features where the controller has them, "
+    "are refused with an SGL shorter than their data",
+    .writes = true)
+{
+        enum { PAGE = 512, STAMP = 8, RANGE = 16 };
+        static const uint8_t stamp[STAMP] = { 0, 0x68, 0xe5, 0xcf }; /* whole in the first half */
+        struct queue *q = io_queue(t);
+        uint16_t oncs = le16_get(caps(t)->id.oncs);
+        uint32_t bytes = r2t_bytes(t);
+        uint8_t range[RANGE] = { 0 };
+
+        le_put(range + 8, 8, own_lba(t));
+        expect_refusal(q->admin, send_cmd(q->admin, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                                          .cdw10 = (PAGE / 4 - 1) << 16 | LOG_SMART, .bytes = PAGE,
+                                          .sgl_len = PAGE / 2));
+        if (oncs & ONCS_TIMESTAMP)
+                expect_refusal(q->admin,
+                               send_cmd(q->admin, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_TIMESTAMP,
+                                        .bytes = STAMP, .sgl_len = STAMP / 2, .data = stamp));
+        if (oncs & ONCS_DSM) /* no attribute is set: it changes nothing */
+                expect_refusal(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid,
+                                           .bytes = RANGE, .sgl_len = RANGE / 2, .data = range));
+        if (oncs & ONCS_COMPARE) {
+                const uint8_t *data = pattern(t, bytes);
+
+                write_blocks(q, 0, bytes, data);
+                expect_refusal(q, send_compare(q, .bytes = bytes, .data = data,
+                                               .sgl_len = bytes - caps(t)->block));
+        }
+        expect_works(q->admin);
+        expect_works(q);
+}
+
 CASE("fab/sgl/long-admin", SHOULD, RULES(FAB_SGL_LONG),
      "Identify with an SGL of 8192 bytes succeeds")
 {

@@ -7,6 +7,8 @@
 
 #include "conformance/words/case_reservation.h"
 
+#include "conformance/engine/suite.h"
+
 enum { HOSTS = 3 };
 
 /* --- Reservation Register */
@@ -140,6 +142,36 @@ CASE("base/reservation/coded-values", MUST, RULES(RESV_CODED),
         expect_reserved(q, send_release(q, 2, a_type(q), KEY(1)), NVME_INVALID_FIELD);
         expect_reserved(q, send_release(q, 7, a_type(q), KEY(1)), NVME_INVALID_FIELD);
         want_eq(t, "the type of the reservation", report_of(q).type, RESERVATION_NONE);
+}
+
+/* A key of which the first bytes are all, and half the data that the command has. */
+static uint16_t send_half(struct queue *q, uint8_t opc, uint32_t cdw10, uint64_t key)
+{
+        uint32_t bytes = opc == NVME_RESERVATION_RELEASE ? 8 : 16;
+        uint8_t *data = t_alloc(q->t, bytes);
+
+        le_put(data, 8, key);
+        return send_cmd(q, .opc = opc, .nsid = caps(q->t)->nsid, .cdw10 = cdw10, .bytes = bytes,
+                        .sgl_len = bytes / 2, .data = data);
+}
+
+CASE("base/reservation/sgl-short", MUST, RULES(FAB_SGL_SHORT),
+     "Reservation Acquire, Release and Register with an SGL shorter than their keys are refused, "
+     "and change nothing",
+     RESERVES)
+{
+        enum { SMALL = 0x6b65 }; /* a key of zeroes in its second half */
+        struct queue *q = reserving_queue(t);
+        unsigned type = a_type(q) << RESERVATION_TYPE_SHIFT;
+
+        expect_reserved(q, do_register(q, SMALL), NVME_SUCCESS);
+        expect_refusal(q, send_half(q, NVME_RESERVATION_ACQUIRE, RACQA_ACQUIRE | type, SMALL));
+        want_eq(t, "the type of the reservation", report_of(q).type, RESERVATION_NONE);
+        expect_reserved(q, do_acquire(q, a_type(q), SMALL), NVME_SUCCESS);
+        expect_refusal(q, send_half(q, NVME_RESERVATION_RELEASE, RRELA_RELEASE | type, SMALL));
+        want_eq(t, "the type of the reservation", report_of(q).type, a_type(q));
+        expect_refusal(q, send_half(q, NVME_RESERVATION_REGISTER, RREGA_UNREGISTER, SMALL));
+        want_eq(t, "registrants", report_of(q).count, 1);
 }
 
 /* --- Reservation Acquire */
