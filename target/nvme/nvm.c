@@ -204,6 +204,31 @@ static uint32_t len_of(const struct ns *ns, const struct request *r)
         return nlb(r) * unit_of(ns, r);
 }
 
+uint32_t nvm_within(const struct ns *ns, uint64_t lba, uint32_t blocks)
+{
+        return ns_has(ns, lba, 1) && !ns_has(ns, lba, blocks)
+                   ? (uint32_t)(atomic_load(&ns->blocks) - lba)
+                   : blocks;
+}
+
+/* Flaws: a range whose first block alone has to be within the namespace ends with it. */
+static void cut_range(const struct nvm_queue *q, const struct ns *ns, struct request *r)
+{
+        static const struct {
+                uint8_t opc;
+                enum flaw_id flaw;
+        } cuts[] = {
+                { NVME_COMPARE, FLAW_RANGE_COMPARE },
+                { NVME_WRITE_ZEROES, FLAW_RANGE_ZEROES },
+                { NVME_WRITE_UNCORRECTABLE, FLAW_RANGE_UNCORRECTABLE },
+        };
+
+        for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++)
+                if (r->sqe.opc == cuts[i].opc && nvm_has_flaw(q, cuts[i].flaw))
+                        r->sqe.cdw12 = le32((le32_get(r->sqe.cdw12) & ~(uint32_t)RW_NLB_MASK) |
+                                            (nvm_within(ns, slba(r), nlb(r)) - 1));
+}
+
 /* Read, Write, Compare and those like them but without data. */
 static uint16_t admit_blocks(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
@@ -1105,6 +1130,7 @@ static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct req
                 status = nvm_format_check(q, ns);
         if (!status)
                 status = nvm_reservation_check(q, s, ns, r);
+        cut_range(q, ns, r);
         if (!status)
                 status = c->admit(q, ns, r);
         if (!status && has_no_sgl(r) && !nvm_violates(q, DATA_PSDT))

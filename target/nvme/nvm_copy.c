@@ -123,6 +123,8 @@ static uint16_t read_range(struct nvm_queue *q, struct ns *to, const struct requ
                 status = find_source(q, to, s);
         }
         s->blocks -= s->blocks > 1 && nvm_has_flaw(q, FLAW_COPY_NLB);
+        if (nvm_has_flaw(q, FLAW_RANGE_COPY))
+                s->blocks = nvm_within(s->ns, s->slba, s->blocks);
         if (i > 0 && !ns_has(s->ns, s->slba, s->blocks) && nvm_has_flaw(q, FLAW_COPY_SECOND))
                 s->slba = 0;
         if ((range_size(r) == FORMAT_16B) == (s->ns->guard == 16)) {

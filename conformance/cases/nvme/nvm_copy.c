@@ -164,6 +164,19 @@ CASE("nvm/copy/beyond", MUST, RULES(NVM_COPY_RESULT),
         expect_works(q);
 }
 
+CASE("nvm/copy/last-block", MUST, RULES(NVM_COPY_RESULT),
+     "Copy of the last block and one block more fails with LBA Out of Range and returns 0",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        const struct id_ns *ns = copying(q);
+        struct copy_range range = { .slba = le64(caps(t)->blocks - 1), .nlb = le16(1) };
+
+        require(t, le16_get(ns->mssrl) > 1 && le32_get(ns->mcl) > 1, "Copy takes a single block");
+        want_out_of_range(t, finish(q, send_copy(q, &range, 1, 0, 0)));
+        expect_works(q);
+}
+
 CASE("nvm/copy/second-range", MUST, RULES(NVM_COPY_RESULT),
      "Copy fails if its second source range extends beyond the end of the namespace, and says that "
      "it was not copied",
