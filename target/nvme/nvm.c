@@ -58,6 +58,16 @@ static uint16_t nvm_no_ns(const struct request *r)
         return rule_fault(nsid_rule(r)).code;
 }
 
+/* FLAW_NSID_ALL_ONE and FLAW_NSID_ABSENT_ONE: commands whose NSID is not looked at. */
+static bool overlooks_nsid(const struct nvm_queue *q, const struct request *r)
+{
+        bool all = le32_get(r->sqe.nsid) == NSID_ALL;
+        bool optional = r->sqe.opc == NVME_COPY || r->sqe.opc == NVME_RESERVATION_REPORT ||
+                        (all && r->sqe.opc == NVME_DSM);
+
+        return optional && nvm_has_flaw(q, all ? FLAW_NSID_ALL_ONE : FLAW_NSID_ABSENT_ONE);
+}
+
 /* With the check of NSID waived the first namespace stands in for all that are not there. */
 static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
                           const struct request *r)
@@ -66,7 +76,8 @@ static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
                             ? ns_find(s, le32_get(r->sqe.nsid))
                             : ns_attached(s, le32_get(r->sqe.nsid), q->hostnqn, q->cntlid);
 
-        if (ns ? flawed(q->policy, FLAW_NS_MIXED) : nvm_waives(q, nsid_rule(r)))
+        if (ns ? flawed(q->policy, FLAW_NS_MIXED)
+               : nvm_waives(q, nsid_rule(r)) || overlooks_nsid(q, r))
                 ns = atomic_load(&s->ns);
         if (q->qid > 1 && ns != atomic_load(&s->ns) && flawed(q->policy, FLAW_NS_ONE_QUEUE))
                 return NULL;
