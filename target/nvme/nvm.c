@@ -1109,10 +1109,10 @@ static uint16_t ana_refusal(const struct nvm_queue *q, const struct ns *ns, cons
 {
         uint16_t status = ana_status(q->ana, ns);
         bool compares = r->sqe.opc == NVME_COMPARE || r->sqe.opc == NVME_VERIFY;
+        bool overlooked = (compares && nvm_has_flaw(q, FLAW_ANA_COMPARE)) ||
+                          (r->sqe.opc == NVME_DSM && nvm_has_flaw(q, FLAW_ANA_DSM));
 
-        return status == NVME_ANA_INACCESSIBLE && compares && nvm_has_flaw(q, FLAW_ANA_COMPARE)
-                   ? NVME_SUCCESS
-                   : status;
+        return status == NVME_ANA_INACCESSIBLE && overlooked ? NVME_SUCCESS : status;
 }
 
 static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct request *r)
