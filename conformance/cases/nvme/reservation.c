@@ -253,6 +253,25 @@ CASE("base/reservation/release-other", MUST, RULES(RESV_RELEASED),
         want(t, holds(report_of(q), q), "the first host as the holder", "another one");
 }
 
+CASE("base/reservation/release-all", MUST, RULES(RESV_RELEASED),
+     "A reservation that all registrants hold is released by one that did not acquire it", RESERVES)
+{
+        struct queue *q = reserving_queue(t), *other = host_queue(t, 1);
+        unsigned tried = 0;
+
+        expect_reserved(q, do_register(q, KEY(1)), NVME_SUCCESS);
+        expect_reserved(other, do_register(other, KEY(2)), NVME_SUCCESS);
+        for (unsigned type = WRITE_EXCLUSIVE_ALL; type <= EXCLUSIVE_ACCESS_ALL; type++) {
+                if (!(rescap(q) >> type & 1))
+                        continue;
+                tried++;
+                expect_reserved(q, do_acquire(q, type, KEY(1)), NVME_SUCCESS);
+                expect_reserved(other, do_release(other, type, KEY(2)), NVME_SUCCESS);
+                want_eq(t, "the type of the reservation", report_of(q).type, RESERVATION_NONE);
+        }
+        require(t, tried > 0, "RESCAP names no type that all registrants hold");
+}
+
 CASE("base/reservation/release-unregister", MUST, RULES(RESV_RELEASED),
      "A reservation ends when its only holder, or the last of them, unregisters", RESERVES)
 {
