@@ -433,6 +433,8 @@ static uint16_t run_write_uncorrectable(struct nvm_queue *q, struct ns *ns, stru
                 return NVME_SUCCESS;
         if (nvm_has_flaw(q, FLAW_UNCORRECTABLE_FIRST))
                 return ns_status(ns_write_uncorrectable(ns, slba(r), 1));
+        if (nvm_has_flaw(q, FLAW_UNCORRECTABLE_FEW))
+                return ns_status(ns_write_uncorrectable(ns, slba(r), at_most(nlb(r), 4)));
         return ns_status(
             ns_write_uncorrectable(ns, slba(r), nlb(r) + nvm_has_flaw(q, FLAW_UNCORRECTABLE_WIDE)));
 }
@@ -466,6 +468,8 @@ static uint32_t work_of(const struct nvm_queue *q, const struct request *r)
 {
         uint32_t n = nlb(r);
 
+        if (r->sqe.opc == NVME_VERIFY && nvm_has_flaw(q, FLAW_VERIFY_SHORT))
+                return at_most(n, 32);
         if (r->sqe.opc == NVME_VERIFY)
                 return nvm_has_flaw(q, FLAW_VERIFY_BLIND) ? 0 : n;
         if (cdw12_bit(r, RW_DEAC) && nvm_has_flaw(q, FLAW_ZEROES_DEAC))
