@@ -27,6 +27,7 @@ static uint16_t transfer_log(const struct ctrl_env *env, struct request *r)
                 len = LOG_PEL_HEADER; /* whatever was asked for */
         if (len > env->limits->max_transfer)
                 return NVME_INVALID_FIELD;
+        r->lax = flawed(env->policy, FLAW_SGL_SHORT);
         return transfer(r, XFER_C2H, (uint32_t)len);
 }
 
@@ -61,6 +62,7 @@ static uint16_t transfer_feature(const struct ctrl_env *env, struct request *r)
 {
         uint16_t status = features_transfer(r);
 
+        r->lax = flawed(env->policy, FLAW_SGL_SHORT);
         if (!status && r->len == 0 && le32_get(r->sqe.sgl.len) &&
             flawed(env->policy, FLAW_FEATURE_DPTR))
                 return NVME_SGL_LENGTH;

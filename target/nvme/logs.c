@@ -252,7 +252,8 @@ static bool is_beyond(struct ctrl *c)
         bool beyond;
 
         pthread_mutex_lock(&c->lock);
-        beyond = settings_too_hot(c);
+        beyond = has_flaw(c->env, FLAW_SMART_WARNING_UNDER) ? ROOM_TEMP >= c->settings.temp_over
+                                                            : settings_too_hot(c);
         pthread_mutex_unlock(&c->lock);
         return beyond;
 }

@@ -58,6 +58,16 @@ static uint16_t nvm_no_ns(const struct request *r)
         return rule_fault(nsid_rule(r)).code;
 }
 
+/* FLAW_NSID_ALL_ONE and FLAW_NSID_ABSENT_ONE: commands whose NSID is not looked at. */
+static bool overlooks_nsid(const struct nvm_queue *q, const struct request *r)
+{
+        bool all = le32_get(r->sqe.nsid) == NSID_ALL;
+        bool optional = r->sqe.opc == NVME_COPY || r->sqe.opc == NVME_RESERVATION_REPORT ||
+                        (all && r->sqe.opc == NVME_DSM);
+
+        return optional && nvm_has_flaw(q, all ? FLAW_NSID_ALL_ONE : FLAW_NSID_ABSENT_ONE);
+}
+
 /* With the check of NSID waived the first namespace stands in for all that are not there. */
 static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
                           const struct request *r)
@@ -66,7 +76,8 @@ static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
                             ? ns_find(s, le32_get(r->sqe.nsid))
                             : ns_attached(s, le32_get(r->sqe.nsid), q->hostnqn, q->cntlid);
 
-        if (ns ? flawed(q->policy, FLAW_NS_MIXED) : nvm_waives(q, nsid_rule(r)))
+        if (ns ? flawed(q->policy, FLAW_NS_MIXED)
+               : nvm_waives(q, nsid_rule(r)) || overlooks_nsid(q, r))
                 ns = atomic_load(&s->ns);
         if (q->qid > 1 && ns != atomic_load(&s->ns) && flawed(q->policy, FLAW_NS_ONE_QUEUE))
                 return NULL;
@@ -204,6 +215,31 @@ static uint32_t len_of(const struct ns *ns, const struct request *r)
         return nlb(r) * unit_of(ns, r);
 }
 
+uint32_t nvm_within(const struct ns *ns, uint64_t lba, uint32_t blocks)
+{
+        return ns_has(ns, lba, 1) && !ns_has(ns, lba, blocks)
+                   ? (uint32_t)(atomic_load(&ns->blocks) - lba)
+                   : blocks;
+}
+
+/* Flaws: a range whose first block alone has to be within the namespace ends with it. */
+static void cut_range(const struct nvm_queue *q, const struct ns *ns, struct request *r)
+{
+        static const struct {
+                uint8_t opc;
+                enum flaw_id flaw;
+        } cuts[] = {
+                { NVME_COMPARE, FLAW_RANGE_COMPARE },
+                { NVME_WRITE_ZEROES, FLAW_RANGE_ZEROES },
+                { NVME_WRITE_UNCORRECTABLE, FLAW_RANGE_UNCORRECTABLE },
+        };
+
+        for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++)
+                if (r->sqe.opc == cuts[i].opc && nvm_has_flaw(q, cuts[i].flaw))
+                        r->sqe.cdw12 = le32((le32_get(r->sqe.cdw12) & ~(uint32_t)RW_NLB_MASK) |
+                                            (nvm_within(ns, slba(r), nlb(r)) - 1));
+}
+
 /* Read, Write, Compare and those like them but without data. */
 static uint16_t admit_blocks(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
@@ -221,6 +257,7 @@ static uint16_t admit_data(const struct nvm_queue *q, const struct ns *ns, struc
 {
         r->xfer = sqe_xfer(&r->sqe);
         r->len = len_of(ns, r);
+        r->lax = r->sqe.opc == NVME_COMPARE && nvm_has_flaw(q, FLAW_SGL_SHORT);
         if (ns->pi && r->sqe.opc == NVME_READ && nvm_has_flaw(q, FLAW_PI_LENGTH))
                 r->len = nlb(r) * ns_unit(ns, false);
         return admit_blocks(q, ns, r);
@@ -228,9 +265,9 @@ static uint16_t admit_data(const struct nvm_queue *q, const struct ns *ns, struc
 
 static uint16_t admit_ranges(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
-        (void)q;
         (void)ns;
         r->xfer = XFER_H2C;
+        r->lax = nvm_has_flaw(q, FLAW_SGL_SHORT);
         r->len =
             ((le32_get(r->sqe.cdw10) & DSM_RANGES_MASK) + 1) * (uint32_t)sizeof(struct dsm_range);
         return NVME_SUCCESS;
@@ -385,6 +422,8 @@ static uint16_t run_compare(struct nvm_queue *q, struct ns *ns, struct request *
                 return NVME_INVALID_NS;
         if (nvm_has_flaw(q, FLAW_COMPARE_SUCCEEDS))
                 return NVME_SUCCESS;
+        if (r->lax)
+                n = r->wire_len / unit_of(ns, r);
         return ns_status(ns_compare_with(ns, slba(r), n, r->data, &pi));
 }
 
@@ -394,6 +433,8 @@ static uint16_t run_write_uncorrectable(struct nvm_queue *q, struct ns *ns, stru
                 return NVME_SUCCESS;
         if (nvm_has_flaw(q, FLAW_UNCORRECTABLE_FIRST))
                 return ns_status(ns_write_uncorrectable(ns, slba(r), 1));
+        if (nvm_has_flaw(q, FLAW_UNCORRECTABLE_FEW))
+                return ns_status(ns_write_uncorrectable(ns, slba(r), at_most(nlb(r), 4)));
         return ns_status(
             ns_write_uncorrectable(ns, slba(r), nlb(r) + nvm_has_flaw(q, FLAW_UNCORRECTABLE_WIDE)));
 }
@@ -427,6 +468,8 @@ static uint32_t work_of(const struct nvm_queue *q, const struct request *r)
 {
         uint32_t n = nlb(r);
 
+        if (r->sqe.opc == NVME_VERIFY && nvm_has_flaw(q, FLAW_VERIFY_SHORT))
+                return at_most(n, 32);
         if (r->sqe.opc == NVME_VERIFY)
                 return nvm_has_flaw(q, FLAW_VERIFY_BLIND) ? 0 : n;
         if (cdw12_bit(r, RW_DEAC) && nvm_has_flaw(q, FLAW_ZEROES_DEAC))
@@ -1114,10 +1157,10 @@ static uint16_t ana_refusal(const struct nvm_queue *q, const struct ns *ns, cons
 {
         uint16_t status = ana_status(q->ana, ns);
         bool compares = r->sqe.opc == NVME_COMPARE || r->sqe.opc == NVME_VERIFY;
+        bool overlooked = (compares && nvm_has_flaw(q, FLAW_ANA_COMPARE)) ||
+                          (r->sqe.opc == NVME_DSM && nvm_has_flaw(q, FLAW_ANA_DSM));
 
-        return status == NVME_ANA_INACCESSIBLE && compares && nvm_has_flaw(q, FLAW_ANA_COMPARE)
-                   ? NVME_SUCCESS
-                   : status;
+        return status == NVME_ANA_INACCESSIBLE && overlooked ? NVME_SUCCESS : status;
 }
 
 static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct request *r)
@@ -1146,6 +1189,7 @@ static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct req
                 status = nvm_format_check(q, ns);
         if (!status)
                 status = nvm_reservation_check(q, s, ns, r);
+        cut_range(q, ns, r);
         if (!status)
                 status = c->admit(q, ns, r);
         if (!status && has_no_sgl(r) && !nvm_violates(q, DATA_PSDT))

@@ -113,6 +113,8 @@ uint16_t nvm_reservation_admit(const struct nvm_queue *q, const struct ns *ns, s
 void nvm_reservation_execute(struct nvm_queue *q, struct ns *ns, struct request *r);
 /* Whether the host may use a namespace of this format: 0, or NVME_INVALID_NS. */
 uint16_t nvm_format_check(const struct nvm_queue *q, const struct ns *ns);
+/* How many of these blocks the namespace has; all of them where it does not have the first. */
+uint32_t nvm_within(const struct ns *ns, uint64_t lba, uint32_t blocks);
 /* ns_write_with(), in one step unless it is to be torn. */
 uint16_t nvm_store(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t count,
                    const uint8_t *data, const struct pi_use *pi);

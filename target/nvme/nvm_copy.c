@@ -123,6 +123,8 @@ static uint16_t read_range(struct nvm_queue *q, struct ns *to, const struct requ
                 status = find_source(q, to, s);
         }
         s->blocks -= s->blocks > 1 && nvm_has_flaw(q, FLAW_COPY_NLB);
+        if (nvm_has_flaw(q, FLAW_RANGE_COPY))
+                s->blocks = nvm_within(s->ns, s->slba, s->blocks);
         if (i > 0 && !ns_has(s->ns, s->slba, s->blocks) && nvm_has_flaw(q, FLAW_COPY_SECOND))
                 s->slba = 0;
         if ((range_size(r) == FORMAT_16B) == (s->ns->guard == 16)) {
@@ -220,6 +222,16 @@ static uint16_t check_tags(const struct nvm_queue *q, const struct ns *to, const
 
 /* --- the command -------------------------------------------------------------------------------- */
 
+/* How many of the blocks are written. */
+static uint32_t stored(const struct nvm_queue *q, uint32_t total)
+{
+        enum { LARGE = 128 };
+
+        if (total > LARGE && nvm_has_flaw(q, FLAW_COPY_LARGE))
+                return LARGE;
+        return total - (total > 1 && nvm_has_flaw(q, FLAW_COPY_SHORT));
+}
+
 static uint16_t move(struct nvm_queue *q, struct ns *to, const struct request *r,
                      const struct source *s, size_t n, uint32_t total)
 {
@@ -241,9 +253,7 @@ static uint16_t move(struct nvm_queue *q, struct ns *to, const struct request *r
         if (nvm_has_flaw(q, FLAW_COPY_INSERTED) && !s[0].ns->pi)
                 use.tag ^= 1;
         if (!status)
-                status = nvm_store(q, to, destination(r),
-                                   total - (total > 1 && nvm_has_flaw(q, FLAW_COPY_SHORT)), blocks,
-                                   &use);
+                status = nvm_store(q, to, destination(r), stored(q, total), blocks, &use);
         free(blocks);
         if (!status && nvm_has_flaw(q, FLAW_COPY_HOLLOW))
                 status = ns_status(ns_deallocate(to, destination(r), total));

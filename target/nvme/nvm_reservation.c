@@ -49,8 +49,9 @@ uint16_t nvm_reservation_check(const struct nvm_queue *q, const struct subsystem
 
 /* --- the commands ------------------------------------------------------------------------------- */
 
-static uint16_t transfer(struct request *r, uint32_t len)
+static uint16_t transfer(const struct nvm_queue *q, struct request *r, uint32_t len)
 {
+        r->lax = nvm_has_flaw(q, FLAW_SGL_SHORT_KEYS);
         r->xfer = sqe_xfer(&r->sqe);
         r->len = len;
         return NVME_SUCCESS;
@@ -62,7 +63,7 @@ static uint16_t admit_report(const struct nvm_queue *q, struct request *r)
 
         if (!(le32_get(r->sqe.cdw11) & REPORT_EXTENDED) && !nvm_has_flaw(q, FLAW_RESERVATION_EDS))
                 return NVME_HOSTID_INCONSISTENT; /* Fabrics has Host Identifiers of 128 bits */
-        return bytes > UINT32_MAX ? NVME_INVALID_FIELD : transfer(r, (uint32_t)bytes);
+        return bytes > UINT32_MAX ? NVME_INVALID_FIELD : transfer(q, r, (uint32_t)bytes);
 }
 
 /* Without a name a host cannot be told from others: CTRATT.RHII. */
@@ -83,9 +84,9 @@ uint16_t nvm_reservation_admit(const struct nvm_queue *q, const struct ns *ns, s
         case NVME_RESERVATION_REPORT:
                 return admit_report(q, r);
         case NVME_RESERVATION_RELEASE:
-                return transfer(r, sizeof(le64_t));
+                return transfer(q, r, sizeof(le64_t));
         default:
-                return transfer(r, sizeof(struct reservation_keys));
+                return transfer(q, r, sizeof(struct reservation_keys));
         }
 }
 

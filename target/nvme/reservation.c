@@ -327,9 +327,18 @@ bool reservation_aborts(const struct reservation_cmd *c)
 
 /* --- Release ------------------------------------------------------------------------------------ */
 
+/* FLAW_RESERVATION_ACQUIRER: of all registrants who hold it one is asked for. */
+static bool may_release(const struct change *x)
+{
+        if (is_held_by_all(x->was) && !is_same_host(x->was->holder, x->c->hostid) &&
+            has_flaw(x->c, FLAW_RESERVATION_ACQUIRER))
+                return false;
+        return reservation_holds(x->was, x->c->hostid);
+}
+
 static uint16_t do_release(struct change *x)
 {
-        if (!reservation_holds(x->was, x->c->hostid))
+        if (!may_release(x))
                 return has_flaw(x->c, FLAW_RESERVATION_NOT_HOLDER) ? NVME_RESERVATION_CONFLICT : 0;
         if (type_of(x->c) != x->was->type && !has_flaw(x->c, FLAW_RESERVATION_RELEASE_TYPE))
                 return NVME_INVALID_FIELD;

@@ -315,18 +315,28 @@ static const struct deed {
         const char *name;
         uint8_t opc;
         uint16_t oncs; /* the bit that it needs; 0: every controller has it */
-        bool block;    /* a block of data is moved */
+        enum { NO_DATA, BLOCK, RANGE /* of no blocks, and no attributes */ } data;
 } deeds[] = {
-        { "Read", NVME_READ, 0, true },
-        { "Flush", NVME_FLUSH, 0, false },
-        { "Compare", NVME_COMPARE, ONCS_COMPARE, true },
-        { "Verify", NVME_VERIFY, ONCS_VERIFY, false },
+        { "Read", NVME_READ, 0, BLOCK },
+        { "Flush", NVME_FLUSH, 0, NO_DATA },
+        { "Compare", NVME_COMPARE, ONCS_COMPARE, BLOCK },
+        { "Verify", NVME_VERIFY, ONCS_VERIFY, NO_DATA },
+        { "Dataset Management", NVME_DSM, ONCS_DSM, RANGE },
 };
 enum { DEEDS = sizeof(deeds) / sizeof(deeds[0]), NOT_TRIED = 0xffff };
 
 struct tried {
         uint16_t status[DEEDS];
 };
+
+static uint16_t send_deed(struct queue *q, const struct deed *d, uint32_t nsid, uint32_t block)
+{
+        static const struct dsm_range range;
+        const uint32_t bytes[] = { [NO_DATA] = 0, [BLOCK] = block, [RANGE] = sizeof(range) };
+
+        return send_cmd(q, .opc = d->opc, .nsid = nsid, .bytes = bytes[d->data],
+                        .data = d->data == RANGE ? &range : NULL);
+}
 
 static struct tried try(struct queue *q, uint32_t nsid)
 {
@@ -337,9 +347,7 @@ static struct tried try(struct queue *q, uint32_t nsid)
         for (unsigned i = 0; i < DEEDS; i++)
                 tried.status[i] = deeds[i].oncs && !(oncs & deeds[i].oncs)
                                       ? NOT_TRIED
-                                      : finish(q, send_cmd(q, .opc = deeds[i].opc, .nsid = nsid,
-                                                           .bytes = deeds[i].block ? block : 0))
-                                            .status;
+                                      : finish(q, send_deed(q, &deeds[i], nsid, block)).status;
         return tried;
 }
 
@@ -390,21 +398,22 @@ static void expect_aborted(struct t *t, uint8_t state)
 }
 
 CASE("base/ana/inaccessible", MUST, RULES(ANA_INACCESSIBLE_STATUS),
-     "Read, Flush, Compare and Verify in the inaccessible state end with Asymmetric Access "
-     "Inaccessible")
+     "Read, Flush, Compare, Verify and Dataset Management in the inaccessible state end with "
+     "Asymmetric Access Inaccessible")
 {
         expect_aborted(t, ANA_INACCESSIBLE);
 }
 
 CASE("base/ana/persistent-loss", MUST, RULES(ANA_LOSS_STATUS),
-     "Read, Flush, Compare and Verify in the persistent loss state end with Asymmetric Access "
-     "Persistent Loss")
+     "Read, Flush, Compare, Verify and Dataset Management in the persistent loss state end with "
+     "Asymmetric Access Persistent Loss")
 {
         expect_aborted(t, ANA_PERSISTENT_LOSS);
 }
 
 CASE("base/ana/transition", MUST, RULES(ANA_TRANSITION_STATUS),
-     "Read, Flush, Compare and Verify in the change state end with Asymmetric Access Transition")
+     "Read, Flush, Compare, Verify and Dataset Management in the change state end with Asymmetric "
+     "Access Transition")
 {
         expect_aborted(t, ANA_CHANGE);
 }
@@ -422,8 +431,8 @@ static void want_none(struct t *t, const struct tried *tried)
 }
 
 CASE("base/ana/accessible", MUST, RULES(ANA_ACCESSIBLE),
-     "Read, Flush, Compare and Verify in the states optimized and non-optimized are not refused "
-     "for ANA")
+     "Read, Flush, Compare, Verify and Dataset Management in the states optimized and "
+     "non-optimized are not refused for ANA")
 {
         static const uint8_t states[] = { ANA_OPTIMIZED, ANA_NONOPTIMIZED };
         enum { STATES = sizeof(states) };

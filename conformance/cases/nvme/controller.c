@@ -3,6 +3,7 @@
 #include "conformance/words/case.h"
 
 #include "conformance/engine/suite.h"
+#include "pdu/nvme/wire/reservation.h"
 
 /* --- properties of the controller */
 
@@ -417,44 +418,82 @@ CASE("fab/nsid/write", MUST, RULES(FAB_NSID, FAB_NSID_INACTIVE),
         expect_works(q);
 }
 
-/* Of the first block of the case's range; data that is about no block is in the capsule. */
-static uint16_t send_absent(struct queue *q, uint8_t opc, const void *data, uint32_t bytes)
-{
-        uint64_t lba = own_lba(q->t);
-        bool blocks = opc != NVME_DSM && opc < NVME_RESERVATION_REGISTER;
+/* An optional I/O command. */
+struct optional {
+        uint8_t opc;
+        uint16_t oncs;
+        uint64_t cdw10; /* ... and 11 */
+        const void *data;
+        uint32_t bytes;
+};
 
-        return send_cmd(q, .opc = opc, .nsid = ABSENT, .cdw10 = blocks ? (uint32_t)lba : 0,
-                        .cdw11 = blocks ? (uint32_t)(lba >> 32) : 0, .data = data, .bytes = bytes,
-                        .in_capsule = data && caps(q->t)->in_capsule >= bytes);
+static uint16_t send_optional(struct queue *q, uint32_t nsid, const struct optional *c)
+{
+        return send_cmd(q, .opc = c->opc, .nsid = nsid, .cdw10 = (uint32_t)c->cdw10,
+                        .cdw11 = (uint32_t)(c->cdw10 >> 32), .data = c->data, .bytes = c->bytes,
+                        .as_is = c->opc == NVME_COPY,
+                        .in_capsule = c->data && caps(q->t)->in_capsule >= c->bytes);
 }
+
+static bool has_optional(const struct t *t, const struct optional *c)
+{
+        return le16_get(caps(t)->id.oncs) & c->oncs;
+}
+
+/* Dwords 10 and 11 of a Reservation Report of 64 bytes. */
+#define REPORTED ((uint64_t)REPORT_EXTENDED << 32 | (REPORT_HEADER / 4 - 1))
 
 CASE("fab/nsid/optional-commands", MUST, RULES(FAB_NSID, FAB_NSID_INACTIVE),
      "Each optional I/O command that ONCS names is refused for a namespace that does not exist",
      .writes = true)
 {
-        static const uint8_t nothing[16];
-        const struct {
-                uint8_t opc;
-                uint16_t oncs;
-                const void *data;
-                uint32_t bytes;
-        } commands[] = {
-                { NVME_COMPARE, ONCS_COMPARE, NULL, caps(t)->block },
-                { NVME_VERIFY, ONCS_VERIFY, NULL, 0 },
-                { NVME_WRITE_ZEROES, ONCS_WRITE_ZEROES, NULL, 0 },
-                { NVME_WRITE_UNCORRECTABLE, ONCS_WRITE_UNCORRECTABLE, NULL, 0 },
-                { NVME_DSM, ONCS_DSM, nothing, sizeof(nothing) },
-                { NVME_RESERVATION_REGISTER, ONCS_RESERVATIONS, nothing, sizeof(nothing) },
+        static const uint8_t nothing[sizeof(struct copy_range)];
+        uint64_t lba = own_lba(t);
+        const struct optional commands[] = {
+                { NVME_COMPARE, ONCS_COMPARE, lba, NULL, caps(t)->block },
+                { NVME_VERIFY, ONCS_VERIFY, lba, NULL, 0 },
+                { NVME_WRITE_ZEROES, ONCS_WRITE_ZEROES, lba, NULL, 0 },
+                { NVME_WRITE_UNCORRECTABLE, ONCS_WRITE_UNCORRECTABLE, lba, NULL, 0 },
+                { NVME_DSM, ONCS_DSM, 0, nothing, sizeof(struct dsm_range) },
+                { NVME_COPY, ONCS_COPY, 0, nothing, sizeof(struct copy_range) },
+                { NVME_RESERVATION_REGISTER, ONCS_RESERVATIONS, 0, nothing, 16 },
+                { NVME_RESERVATION_ACQUIRE, ONCS_RESERVATIONS, 0, nothing, 16 },
+                { NVME_RESERVATION_RELEASE, ONCS_RESERVATIONS, 0, nothing, 8 },
+                { NVME_RESERVATION_REPORT, ONCS_RESERVATIONS, REPORTED, NULL, REPORT_HEADER },
         };
         struct queue *q = io_queue(t);
         unsigned n = 0;
 
         for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-                if (!(le16_get(caps(t)->id.oncs) & commands[i].oncs))
+                if (!has_optional(t, &commands[i]))
                         continue;
-                expect_no_namespace(
-                    q, ABSENT,
-                    send_absent(q, commands[i].opc, commands[i].data, commands[i].bytes));
+                expect_no_namespace(q, ABSENT, send_optional(q, ABSENT, &commands[i]));
+                n++;
+        }
+        require(t, n > 0, "ONCS names none of them");
+        expect_works(q);
+}
+
+/* Each changes nothing where it is executed, of whatever namespace. */
+CASE("fab/nsid/broadcast-optional", MUST, RULES(FAB_NSID_ALL),
+     "Dataset Management, Copy and Reservation Report of namespace FFFFFFFFh fail with Invalid "
+     "Field in Command",
+     .writes = true)
+{
+        struct copy_range itself = { .slba = le64(own_lba(t)) };
+        struct dsm_range unhinted = { .slba = le64(own_lba(t)), .blocks = le32(1) };
+        const struct optional commands[] = {
+                { NVME_DSM, ONCS_DSM, 0, &unhinted, sizeof(unhinted) },
+                { NVME_COPY, ONCS_COPY, own_lba(t), &itself, sizeof(itself) },
+                { NVME_RESERVATION_REPORT, ONCS_RESERVATIONS, REPORTED, NULL, REPORT_HEADER },
+        };
+        struct queue *q = io_queue(t);
+        unsigned n = 0;
+
+        for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+                if (!has_optional(t, &commands[i]))
+                        continue;
+                expect_refusal(q, send_optional(q, NSID_ALL, &commands[i]));
                 n++;
         }
         require(t, n > 0, "ONCS names none of them");
@@ -670,6 +709,42 @@ CASE("fab/sgl/short-capsule", MUST, RULES(FAB_SGL_SHORT),
         expect_refusal(q, send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid,
                                    .cdw10 = (uint32_t)lba, .cdw11 = (uint32_t)(lba >> 32),
                                    .cdw12 = 1, .bytes = caps(t)->block, .in_capsule = true));
+        expect_works(q);
+}
+
+/* What the SGL describes of their data is enough for each to succeed. */
+CASE(
+    "fab/sgl/short-commands", MUST, RULES(FAB_SGL_SHORT),
+    "Get Log Page, and Compare, Dataset Management and Set Features where the controller has them, "
+    "are refused with an SGL shorter than their data",
+    .writes = true)
+{
+        enum { PAGE = 512, STAMP = 8, RANGE = 16 };
+        static const uint8_t stamp[STAMP] = { 0, 0x68, 0xe5, 0xcf }; /* whole in the first half */
+        struct queue *q = io_queue(t);
+        uint16_t oncs = le16_get(caps(t)->id.oncs);
+        uint32_t bytes = r2t_bytes(t);
+        uint8_t range[RANGE] = { 0 };
+
+        le_put(range + 8, 8, own_lba(t));
+        expect_refusal(q->admin, send_cmd(q->admin, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                                          .cdw10 = (PAGE / 4 - 1) << 16 | LOG_SMART, .bytes = PAGE,
+                                          .sgl_len = PAGE / 2));
+        if (oncs & ONCS_TIMESTAMP)
+                expect_refusal(q->admin,
+                               send_cmd(q->admin, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_TIMESTAMP,
+                                        .bytes = STAMP, .sgl_len = STAMP / 2, .data = stamp));
+        if (oncs & ONCS_DSM) /* no attribute is set: it changes nothing */
+                expect_refusal(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid,
+                                           .bytes = RANGE, .sgl_len = RANGE / 2, .data = range));
+        if (oncs & ONCS_COMPARE) {
+                const uint8_t *data = pattern(t, bytes);
+
+                write_blocks(q, 0, bytes, data);
+                expect_refusal(q, send_compare(q, .bytes = bytes, .data = data,
+                                               .sgl_len = bytes - caps(t)->block));
+        }
+        expect_works(q->admin);
         expect_works(q);
 }
 

@@ -230,6 +230,18 @@ CASE("base/log/smart-namespace", MUST, RULES(LOG_SMART_NSID),
         expect_error_since(q, NVME_VERSION(2, 2, 0), cid, NVME_INVALID_FIELD); /* a should before */
 }
 
+static void want_warning(struct queue *q)
+{
+        struct t *t = q->t;
+        struct log_smart s;
+
+        for (uint64_t end = t_deadline(t, COUNT_MS); /* a sensor is read now and then */
+             !((s = smart(q)).critical & 2) && now_ms() < end;)
+                pause_ms(t, 100);
+        want(t, s.critical & 2, "bit 1 set", "critical warnings %02Xh at %u K", s.critical,
+             (unsigned)le_get(s.temp, 2));
+}
+
 CASE("base/log/temperature-warning", MUST, RULES(LOG_WARNING),
      "With an over temperature threshold below the temperature, bit 1 of the critical warnings is "
      "set",
@@ -243,11 +255,27 @@ CASE("base/log/temperature-warning", MUST, RULES(LOG_WARNING),
         keep_feature(q, FEAT_TEMP, 0, 0, 0);
         require_feature(q, finish(q, send_set_feature(q, FEAT_TEMP, kelvin - 50)),
                         "Temperature Threshold cannot be set");
-        for (uint64_t end = t_deadline(t, COUNT_MS); /* a sensor is read now and then */
-             !((s = smart(q)).critical & 2) && now_ms() < end;)
-                pause_ms(t, 100);
-        want(t, s.critical & 2, "bit 1 set", "critical warnings %02Xh at %u K", s.critical,
-             (unsigned)le_get(s.temp, 2));
+        want_warning(q);
+}
+
+CASE("base/log/temperature-warning-under", MUST, RULES(LOG_WARNING),
+     "With an under temperature threshold above the temperature, bit 1 of the critical warnings is "
+     "set",
+     .after = undo)
+{
+        enum { UNDER = 1 << 20 /* THSEL */ };
+        struct queue *q = admin_queue(t);
+        struct log_smart s = smart(q);
+        uint32_t kelvin = (uint32_t)le_get(s.temp, 2);
+
+        require(t, le16_get(caps(t)->id.wctemp), "WCTEMP is 0");
+        require(t, kelvin > 200 && kelvin < 500, "the composite temperature is %u K", kelvin);
+        require(t, !(s.critical & 2), "the temperature is beyond a threshold already");
+        require_feature(q, keep_feature(q, FEAT_TEMP, 0, UNDER, 0),
+                        "the under temperature threshold cannot be read");
+        require_feature(q, finish(q, send_set_feature(q, FEAT_TEMP, UNDER | (kelvin + 50))),
+                        "the under temperature threshold cannot be set");
+        want_warning(q);
 }
 
 /* --- Firmware Slot */

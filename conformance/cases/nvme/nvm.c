@@ -142,6 +142,28 @@ CASE("nvm/compare/beyond", MUST, RULES(NVM_RANGE),
         expect_works(q);
 }
 
+CASE("nvm/compare/last-block", MUST, RULES(NVM_RANGE),
+     "A Compare of the last block and one block more fails with LBA Out of Range")
+{
+        struct queue *q = queue_for(t, ONCS_COMPARE, "Compare");
+        uint64_t last = caps(t)->blocks - 1;
+        uint32_t block = caps(t)->block;
+        uint8_t *data = t_alloc(t, 2 * block);
+        struct reply r;
+
+        require_carried(t, 2);
+        r = finish(q, send_read_at(q, last, 1));
+        require(t, r.status == NVME_SUCCESS, "the last block cannot be read");
+        memcpy(data, r.data, block);
+        expect_error(q,
+                     send_cmd(q, .opc = NVME_COMPARE, .nsid = caps(t)->nsid,
+                              .cdw10 = (uint32_t)last, .cdw11 = (uint32_t)(last >> 32), .cdw12 = 1,
+                              .bytes = 2 * block, .data = data,
+                              .in_capsule = caps(t)->in_capsule >= 2 * block),
+                     NVME_LBA_RANGE);
+        expect_works(q);
+}
+
 CASE("nvm/write-zeroes/beyond", MUST, RULES(NVM_RANGE),
      "Write Zeroes beyond the end of the namespace fails with LBA Out of Range", .writes = true)
 {
@@ -162,6 +184,50 @@ CASE("nvm/write-uncorrectable/beyond", MUST, RULES(NVM_RANGE),
                      NVME_LBA_RANGE);
         expect_error(q, send_bare_at(q, NVME_WRITE_UNCORRECTABLE, UINT64_MAX, 1), NVME_LBA_RANGE);
         expect_works(q);
+}
+
+/* The last block with all of its metadata, as it is stored. */
+static uint16_t send_last(struct queue *q, uint8_t opc, const uint8_t *data)
+{
+        const struct caps *c = caps(q->t);
+        uint64_t last = c->blocks - 1;
+        uint32_t bytes = c->block + (c->made ? c->ms : 0);
+
+        return send_cmd(q, .opc = opc, .nsid = c->nsid, .cdw10 = (uint32_t)last,
+                        .cdw11 = (uint32_t)(last >> 32), .bytes = bytes, .data = data,
+                        .as_is = true, .in_capsule = data && c->in_capsule >= bytes);
+}
+
+/* Of the last block and one more. The last one gets back what it had if that is gone. */
+static void expect_beyond_last(struct queue *q, uint8_t opc)
+{
+        uint64_t last = caps(q->t)->blocks - 1;
+        struct reply before = finish(q, send_last(q, NVME_READ, NULL)), after, r;
+
+        require(q->t, before.status == NVME_SUCCESS, "the last block cannot be read");
+        r = finish(q, send_bare_at(q, opc, last, 2));
+        after = finish(q, send_last(q, NVME_READ, NULL));
+        if (after.status != NVME_SUCCESS || memcmp(after.data, before.data, before.got) != 0)
+                succeed(q, send_last(q, NVME_WRITE, before.data));
+        want(q->t, r.status != NVME_SUCCESS, "LBA Out of Range", "Success");
+        if (r.status != NVME_LBA_RANGE)
+                lenient(q->t, "LBA Out of Range", "%s", status_name(r.status));
+        expect_works(q);
+}
+
+CASE("nvm/write-zeroes/last-block", MUST, RULES(NVM_RANGE),
+     "Write Zeroes of the last block and one block more fails with LBA Out of Range",
+     .writes = true, .alone = true)
+{
+        expect_beyond_last(queue_for(t, ONCS_WRITE_ZEROES, "Write Zeroes"), NVME_WRITE_ZEROES);
+}
+
+CASE("nvm/write-uncorrectable/last-block", MUST, RULES(NVM_RANGE),
+     "Write Uncorrectable of the last block and one block more fails with LBA Out of Range",
+     .writes = true, .alone = true)
+{
+        expect_beyond_last(queue_for(t, ONCS_WRITE_UNCORRECTABLE, "Write Uncorrectable"),
+                           NVME_WRITE_UNCORRECTABLE);
 }
 
 /* Its error may be another one than that of Read (3.3.5). */

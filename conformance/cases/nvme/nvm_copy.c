@@ -102,6 +102,58 @@ CASE(
         want_block(q, 5, data + 5 * block);
 }
 
+/* Blocks of one Write or Read, a few KiB. */
+static uint32_t at_once(struct t *t)
+{
+        uint32_t most = caps(t)->mdts && caps(t)->mdts < KIB(16) ? caps(t)->mdts : KIB(16);
+
+        return most > caps(t)->block ? most / caps(t)->block : 1;
+}
+
+/* As many as the limits allow, from the first half of the case's range: how many ranges. */
+static unsigned largest(struct t *t, const struct id_ns *ns, struct copy_range *range,
+                        uint32_t *blocks)
+{
+        uint32_t mssrl = le16_get(ns->mssrl), mcl = le32_get(ns->mcl);
+        uint32_t room = own_bytes(t) / caps(t)->block / 2, most = mcl < room ? mcl : room;
+        unsigned n = 0;
+
+        for (*blocks = 0; mssrl > 0 && n <= ns->msrc && *blocks < most; n++) {
+                uint32_t size = most - *blocks < mssrl ? most - *blocks : mssrl;
+
+                range[n] = blocks_from(t, *blocks, size);
+                *blocks += size;
+        }
+        return n;
+}
+
+CASE(
+    "nvm/copy/large", MUST, RULES(NVM_COPY),
+    "Copy of as many blocks as MSSRL, MSRC and MCL allow, or the case's range has room for, copies "
+    "all of them",
+    .writes = true)
+{
+        struct queue *q = io_queue(t);
+        const struct id_ns *ns = copying(q);
+        struct copy_range range[256];
+        uint32_t block = caps(t)->block, step = at_once(t), blocks;
+        unsigned n = largest(t, ns, range, &blocks);
+        const uint8_t *data;
+
+        require(t, blocks > 2, "Copy takes one or two blocks");
+        data = pattern(t, blocks * block);
+        for (uint32_t i = 0; i < blocks; i += step)
+                write_blocks(q, i, (blocks - i < step ? blocks - i : step) * block,
+                             data + i * block);
+        succeed_slow(q, send_copy(q, range, n, blocks, 0));
+        for (uint32_t i = 0; i < blocks; i += step) {
+                uint32_t bytes = (blocks - i < step ? blocks - i : step) * block;
+
+                want_data(t, "the blocks that were copied", read_blocks(q, blocks + i, bytes),
+                          data + i * block, bytes);
+        }
+}
+
 /* The limits are numbers of blocks, which 3.3.2 compares with NLB, one less: what is beyond by both. */
 CASE("nvm/copy/limits", MUST, RULES(NVM_COPY_SIZE),
      "Copy beyond MSRC, MSSRL or MCL fails with Command Size Limit Exceeded", .writes = true)
@@ -160,6 +212,19 @@ CASE("nvm/copy/beyond", MUST, RULES(NVM_COPY_RESULT),
         copying(q);
         want_out_of_range(t, finish(q, send_copy(q, &range, 1, caps(t)->blocks - own_lba(t), 0)));
         range.slba = le64(caps(t)->blocks);
+        want_out_of_range(t, finish(q, send_copy(q, &range, 1, 0, 0)));
+        expect_works(q);
+}
+
+CASE("nvm/copy/last-block", MUST, RULES(NVM_COPY_RESULT),
+     "Copy of the last block and one block more fails with LBA Out of Range and returns 0",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        const struct id_ns *ns = copying(q);
+        struct copy_range range = { .slba = le64(caps(t)->blocks - 1), .nlb = le16(1) };
+
+        require(t, le16_get(ns->mssrl) > 1 && le32_get(ns->mcl) > 1, "Copy takes a single block");
         want_out_of_range(t, finish(q, send_copy(q, &range, 1, 0, 0)));
         expect_works(q);
 }

@@ -246,6 +246,64 @@ CASE("nvm/verify/unreadable", MUST, RULES(NVM_VERIFY),
         succeed(q, send_blocks(q, NVME_VERIFY, 0, SIX));
 }
 
+/* Blocks at the start of the case's range, written: as many as one command of this kind may name, 64 KiB at most, or 4 KiB
+ * where CNS 06h has a limit (of a page at least). */
+static uint32_t write_many(struct queue *q, uint16_t oncs, const char *name, size_t limit)
+{
+        struct t *t = q->t;
+        const uint8_t *limits;
+        uint32_t n;
+
+        require(t, le16_get(caps(t)->id.oncs) & oncs, "%s is not supported", name);
+        limits = identify_optional(q->admin, CNS_IOCS_CTRL, 0);
+        n = one_command(t, limits && limits[limit] ? KIB(4) : PIECE);
+        require(t, n / caps(t)->block > 2, "%s may be refused beyond two blocks", name);
+        write_blocks(q, 0, n, NULL);
+        return n / caps(t)->block;
+}
+
+CASE("nvm/verify/last-unreadable", MUST, RULES(NVM_VERIFY),
+     "Verify of up to 64 KiB fails where its last block alone cannot be read", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint16_t marked, status;
+        uint32_t n;
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_UNCORRECTABLE,
+                "Write Uncorrectable is not supported");
+        n = write_many(q, ONCS_VERIFY, "Verify", offsetof(struct id_nvm_ctrl, vsl));
+        succeed_slow(q, send_blocks(q, NVME_VERIFY, 0, n));
+        marked = finish(q, send_blocks(q, NVME_WRITE_UNCORRECTABLE, n - 1, 1)).status;
+        status = finish_slow(q, send_blocks(q, NVME_VERIFY, 0, n)).status;
+        write_blocks(q, n - 1, caps(t)->block, NULL);
+        want_eq(t, "the status of Write Uncorrectable", marked, NVME_SUCCESS);
+        want(t, status != NVME_SUCCESS, "an error", "Success of Verify");
+        succeed_slow(q, send_blocks(q, NVME_VERIFY, 0, n));
+}
+
+CASE("nvm/write-uncorrectable/many", MUST, RULES(NVM_UNREADABLE),
+     "Each of more than two blocks that Write Uncorrectable names fails to be read, until it is "
+     "written",
+     .writes = true)
+{
+        enum { MOST = 64 };
+        struct queue *q = io_queue(t);
+        uint32_t n = write_many(q, ONCS_WRITE_UNCORRECTABLE, "Write Uncorrectable",
+                                offsetof(struct id_nvm_ctrl, wusl));
+        uint32_t bytes, readable = 0;
+        uint16_t marked;
+
+        n = n < MOST ? n : MOST;
+        bytes = n * caps(t)->block;
+        marked = finish(q, send_blocks(q, NVME_WRITE_UNCORRECTABLE, 0, n)).status;
+        for (uint32_t i = 0; i < n; i++)
+                readable += finish(q, send_read(q, .slba = i)).status == NVME_SUCCESS;
+        write_blocks(q, 0, bytes, NULL);
+        want_eq(t, "the status of Write Uncorrectable", marked, NVME_SUCCESS);
+        want(t, readable == 0, "an error of each Read", "Success of %u of %u", readable, n);
+        read_blocks(q, 0, bytes);
+}
+
 /* --- fused */
 
 CASE("nvm/fused/through-r2t", MUST, RULES(NVM_FUSED),

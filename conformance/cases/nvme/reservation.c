@@ -7,6 +7,8 @@
 
 #include "conformance/words/case_reservation.h"
 
+#include "conformance/engine/suite.h"
+
 enum { HOSTS = 3 };
 
 /* --- Reservation Register */
@@ -142,6 +144,36 @@ CASE("base/reservation/coded-values", MUST, RULES(RESV_CODED),
         want_eq(t, "the type of the reservation", report_of(q).type, RESERVATION_NONE);
 }
 
+/* A key of which the first bytes are all, and half the data that the command has. */
+static uint16_t send_half(struct queue *q, uint8_t opc, uint32_t cdw10, uint64_t key)
+{
+        uint32_t bytes = opc == NVME_RESERVATION_RELEASE ? 8 : 16;
+        uint8_t *data = t_alloc(q->t, bytes);
+
+        le_put(data, 8, key);
+        return send_cmd(q, .opc = opc, .nsid = caps(q->t)->nsid, .cdw10 = cdw10, .bytes = bytes,
+                        .sgl_len = bytes / 2, .data = data);
+}
+
+CASE("base/reservation/sgl-short", MUST, RULES(FAB_SGL_SHORT),
+     "Reservation Acquire, Release and Register with an SGL shorter than their keys are refused, "
+     "and change nothing",
+     RESERVES)
+{
+        enum { SMALL = 0x6b65 }; /* a key of zeroes in its second half */
+        struct queue *q = reserving_queue(t);
+        unsigned type = a_type(q) << RESERVATION_TYPE_SHIFT;
+
+        expect_reserved(q, do_register(q, SMALL), NVME_SUCCESS);
+        expect_refusal(q, send_half(q, NVME_RESERVATION_ACQUIRE, RACQA_ACQUIRE | type, SMALL));
+        want_eq(t, "the type of the reservation", report_of(q).type, RESERVATION_NONE);
+        expect_reserved(q, do_acquire(q, a_type(q), SMALL), NVME_SUCCESS);
+        expect_refusal(q, send_half(q, NVME_RESERVATION_RELEASE, RRELA_RELEASE | type, SMALL));
+        want_eq(t, "the type of the reservation", report_of(q).type, a_type(q));
+        expect_refusal(q, send_half(q, NVME_RESERVATION_REGISTER, RREGA_UNREGISTER, SMALL));
+        want_eq(t, "registrants", report_of(q).count, 1);
+}
+
 /* --- Reservation Acquire */
 
 static bool is_of_all(unsigned type)
@@ -219,6 +251,25 @@ CASE("base/reservation/release-other", MUST, RULES(RESV_RELEASED),
         expect_reserved(other, do_release(other, type, KEY(2)), NVME_SUCCESS);
         want_eq(t, "the type of the reservation", report_of(q).type, type);
         want(t, holds(report_of(q), q), "the first host as the holder", "another one");
+}
+
+CASE("base/reservation/release-all", MUST, RULES(RESV_RELEASED),
+     "A reservation that all registrants hold is released by one that did not acquire it", RESERVES)
+{
+        struct queue *q = reserving_queue(t), *other = host_queue(t, 1);
+        unsigned tried = 0;
+
+        expect_reserved(q, do_register(q, KEY(1)), NVME_SUCCESS);
+        expect_reserved(other, do_register(other, KEY(2)), NVME_SUCCESS);
+        for (unsigned type = WRITE_EXCLUSIVE_ALL; type <= EXCLUSIVE_ACCESS_ALL; type++) {
+                if (!(rescap(q) >> type & 1))
+                        continue;
+                tried++;
+                expect_reserved(q, do_acquire(q, type, KEY(1)), NVME_SUCCESS);
+                expect_reserved(other, do_release(other, type, KEY(2)), NVME_SUCCESS);
+                want_eq(t, "the type of the reservation", report_of(q).type, RESERVATION_NONE);
+        }
+        require(t, tried > 0, "RESCAP names no type that all registrants hold");
 }
 
 CASE("base/reservation/release-unregister", MUST, RULES(RESV_RELEASED),

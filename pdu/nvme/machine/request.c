@@ -429,7 +429,7 @@ void requests_take(struct requests *q, const union sqe *sqe, uint16_t broken)
         r->len = r->c2h_len = r->wire_len = 0;
         r->data = NULL;
         r->in_place = r->success_ok = r->no_response = r->withdrawn = r->held = false;
-        r->deferred = false;
+        r->deferred = r->lax = false;
         r->faults = 0;
         r->user = NULL;
         q->transport->begin(r);

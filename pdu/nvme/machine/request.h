@@ -54,6 +54,7 @@ struct request {
         bool preempted;   /* the owner's */
         bool held;        /* the owner's */
         bool deferred;    /* set by admit(): it waits until request_start() */
+        bool lax;         /* set by admit(): its SGL may describe less than len */
         uint64_t faults;  /* the owner's; 0 as the command comes */
         void *times;      /* the owner's */
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */

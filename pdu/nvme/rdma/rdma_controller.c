@@ -512,8 +512,8 @@ static uint16_t place(struct request *r)
         struct rdma_data data;
         struct fault f;
 
-        f = rdma_data_read(rx->wr.sge[0].addr, rx->bytes, &c->cfg.format, r->xfer, r->len,
-                           r->queue->waived, &data);
+        f = rdma_data_read(rx->wr.sge[0].addr, rx->bytes, &c->cfg.format, r->xfer,
+                           r->lax ? 0 : r->len, r->queue->waived, &data);
         if (is_fault(f))
                 return f.code | STATUS_DNR;
         r->wire_len = data.len < r->len ? data.len : r->len;

@@ -530,7 +530,7 @@ static uint16_t check_command_buffer(const struct tcp_request *t)
 
         if (!t->track)
                 return NVME_CID_CONFLICT;
-        if (len < t->r.len && !link_waives(&queue_of(t)->link, FAB_SGL_SHORT))
+        if (len < t->r.len && !t->r.lax && !link_waives(&queue_of(t)->link, FAB_SGL_SHORT))
                 return NVME_SGL_LENGTH;
         if (t->r.xfer == XFER_H2C && len < dwords(t->r.wire_len))
                 return NVME_SGL_GRANULARITY;
