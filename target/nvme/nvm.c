@@ -383,6 +383,8 @@ static uint16_t run_compare(struct nvm_queue *q, struct ns *ns, struct request *
 
         if (!same_length(ns, r))
                 return NVME_INVALID_NS;
+        if (nvm_has_flaw(q, FLAW_COMPARE_LARGE))
+                n = at_most(n, (32 << 10) >> ns->lbads);
         if (nvm_has_flaw(q, FLAW_COMPARE_SUCCEEDS))
                 return NVME_SUCCESS;
         return ns_status(ns_compare_with(ns, slba(r), n, r->data, &pi));
