@@ -314,6 +314,17 @@ CASE("fab/ready/enabled", MUST, RULES(FAB_ENABLED),
         expect_works(q);
 }
 
+CASE("fab/ready/reset", MUST, RULES(FAB_ENABLED),
+     "After a Controller Reset, while CC.EN is 0, Identify is refused and Property Get is not")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        expect_works(q);
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
 CASE("fab/command/create-queue", MUST, RULES(FAB_OPCODE),
      "Create and Delete I/O Queue are refused, as they do not exist over Fabrics")
 {

@@ -145,6 +145,8 @@ uint16_t controller_ready(const struct controller *c)
 {
         if (is_shut_down(c))
                 return refuse(c, FAB_SHUTDOWN);
+        if (c->cc & CC_IOSQES && has_flaw(c, FLAW_RESET_SERVED))
+                return 0;
         return is_enabled(c) ? 0 : refuse(c, FAB_ENABLED);
 }
 
