@@ -105,6 +105,8 @@ static uint16_t admit_fabrics(const struct controller *c, uint16_t qid, const un
                 return fused;
         switch (sqe->fctype) {
         case FCTYPE_CONNECT:
+                if (le16_get(sqe->connect.qid) != qid && has_flaw(c, FLAW_CONNECT_ANOTHER))
+                        return 0;
                 return refuse(c, FAB_CONNECT_ONCE);
         case FCTYPE_PROPERTY_GET:
         case FCTYPE_PROPERTY_SET:
