@@ -410,6 +410,9 @@ uint32_t large_bytes(struct t *t);
 uint64_t own_lba(const struct t *t);
 /* ... and how long it is: 256 KiB at least. */
 uint32_t own_bytes(const struct t *t);
+/* Where the blocks start that all cases of the run may write, and how many bytes they have: for cases that run alone. */
+uint64_t run_lba(const struct t *t);
+uint64_t run_bytes(const struct t *t);
 /* Bytes of the namespace from there on. */
 uint64_t bytes_left(struct t *t);
 

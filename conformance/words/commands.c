@@ -536,6 +536,18 @@ uint32_t own_bytes(const struct t *t)
         return (uint32_t)(world(t)->blocks * caps(t)->block);
 }
 
+uint64_t run_lba(const struct t *t)
+{
+        return lease(peer(t)).slba;
+}
+
+uint64_t run_bytes(const struct t *t)
+{
+        struct lease l = lease(peer(t));
+
+        return l.slots * l.slot * caps(t)->block;
+}
+
 uint64_t bytes_left(struct t *t)
 {
         require(t, caps(t)->nsid && caps(t)->blocks > world(t)->slba, "no blocks to read");

@@ -418,6 +418,8 @@ uint16_t admin_connect(struct admin *a)
         uint32_t len = a->r->len < sizeof(at.data) ? a->r->len : (uint32_t)sizeof(at.data);
         uint16_t status;
 
+        if (a->queue->connected && has_flaw(a->env, FLAW_CONNECT_ANOTHER))
+                return 0;
         if (a->queue->connected) /* since it was admitted, or it is waived */
                 return rule_refuse(a->env->policy, FAB_CONNECT_ONCE);
         if (a->r->data)

@@ -138,7 +138,7 @@ static uint16_t io_status(const struct ctrl *c, const struct ctrl_queue *q)
 
         if (is_discovery(c)) /* FAB_DISC_IO waived: there is nothing behind the queue */
                 return NVME_INVALID_OPCODE;
-        if (!status)
+        if (!status && !(CC_SHN(c->m.cc) && has_flaw(c->env, FLAW_SHUTDOWN_SERVED)))
                 status = controller_ready(&c->m);
         if (!status && !has_flaw(c->env, FLAW_SANITIZE_READS))
                 status = sanitize_io_status(c->subsystem);

@@ -15,7 +15,8 @@ enum {
         SGLS_OFFSET = 1 << 20, /* in-capsule data */
         SGLS_TRANSPORT = 1 << 21,
         LPA_PAGES = 1 << 5, /* log pages 00h, 12h and 13h, scopes in 05h */
-        CMIC_MULTI = 3,     /* several ports, several controllers */
+        CMIC_PORTS = 1,     /* several ports */
+        CMIC_MULTI = 3,     /* ... and several controllers */
         FRMW_ONE_SLOT = 3,  /* one slot, read only */
         VWC_PRESENT = 1 << 0,
         VWC_FLUSH_ALL = 3 << 1,  /* Flush takes NSID FFFFFFFFh */
@@ -190,7 +191,7 @@ static void fill_io(const struct ctrl *c, struct id_ctrl *id)
                 id->sn[0] = (char)('A' + c->m.cntlid % 26);
         text_pad(id->mn, sizeof(id->mn), s->model);
         text_pad(id->fr, sizeof(id->fr), s->firmware);
-        id->cmic = CMIC_MULTI;
+        id->cmic = has_flaw(c->env, FLAW_CMIC_SINGLE) ? CMIC_PORTS : CMIC_MULTI;
         id->rtd3e = le32(SHUTDOWN_TIME);
         id->oaes = le32(OAES_NS | OAES_LBA_STATUS | (c->ana ? OAES_ANA : 0u) |
                         (s->whole ? OAES_ALLOCATED : 0u));

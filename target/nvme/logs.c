@@ -280,7 +280,8 @@ static void put_smart(struct admin *a, const struct window *w)
         if (has_flaw(a->env, FLAW_SMART_KILOBYTES))
                 t.bytes_read *= 512;
         le_put(s.data_read, 8, units(t.bytes_read));
-        le_put(s.data_written, 8, units(t.bytes_written));
+        le_put(s.data_written, 8,
+               has_flaw(a->env, FLAW_SMART_WRITTEN) ? 1 : units(t.bytes_written));
         le_put(s.reads, 8, violates(a->env, LOG_SMART_READS) ? 0 : t.reads);
         le_put(s.writes, 8, t.writes);
         le_put(s.power_cycles, 8, 1);

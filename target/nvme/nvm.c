@@ -420,6 +420,8 @@ static uint16_t run_compare(struct nvm_queue *q, struct ns *ns, struct request *
 
         if (!same_length(ns, r))
                 return NVME_INVALID_NS;
+        if (nvm_has_flaw(q, FLAW_COMPARE_LARGE))
+                n = at_most(n, (32 << 10) >> ns->lbads);
         if (nvm_has_flaw(q, FLAW_COMPARE_SUCCEEDS))
                 return NVME_SUCCESS;
         if (r->lax)

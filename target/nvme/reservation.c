@@ -158,6 +158,19 @@ static bool is_known(const struct change *x)
         return r && (r->key == x->c->crkey || has_flaw(x->c, FLAW_RESERVATION_KEY));
 }
 
+/* Of Register and of Acquire, by its action. */
+static bool is_counted(const struct reservation_cmd *c)
+{
+        static const enum flaw_id uncounted[][3] = {
+                { [RREGA_UNREGISTER] = FLAW_GENERATION_UNREGISTER,
+                  [RREGA_REPLACE] = FLAW_GENERATION_REPLACE },
+                { [RACQA_PREEMPT] = FLAW_RESERVATION_GENERATION,
+                  [RACQA_PREEMPT_ABORT] = FLAW_GENERATION_ABORT },
+        };
+
+        return !has_flaw(c, uncounted[c->opc == NVME_RESERVATION_ACQUIRE][action(c)]);
+}
+
 /* --- Register ----------------------------------------------------------------------------------- */
 
 static uint16_t add(struct change *x)
@@ -237,7 +250,7 @@ static uint16_t run_register(struct change *x)
                 return status;
         if (ptpl != CPTPL_KEEP && !has_flaw(x->c, FLAW_RESERVATION_CPTPL))
                 x->next->ptpl = ptpl == CPTPL_SET;
-        x->next->gen++;
+        x->next->gen += is_counted(x->c);
         return 0;
 }
 
@@ -302,7 +315,7 @@ static uint16_t do_preempt(struct change *x)
                 return status;
         if (x->was->type && x->next->type != x->was->type)
                 notify_rest(x, RESERVATION_RELEASED);
-        x->next->gen += !has_flaw(x->c, FLAW_RESERVATION_GENERATION);
+        x->next->gen += is_counted(x->c);
         return 0;
 }
 

@@ -558,6 +558,24 @@ CASE("fab/connect/once-io", MUST, RULES(FAB_CONNECT_ONCE),
         expect_refusal(q, send_connect(q));
 }
 
+/* Each transport has a connection for one queue (T1.0 3.2, R1.0 3.2); with which status it is refused nobody says. */
+static void want_refused(struct queue *q, uint16_t cid)
+{
+        struct reply r = expect_answer(q, cid);
+
+        want(q->t, r.status != NVME_SUCCESS || q->over,
+             "an error status, or the end of the connection", "Success");
+}
+
+CASE("fab/connect/another-queue", MUST, RULES(FAB_CONNECT_ONCE),
+     "Connect for another queue on the connection of an admin queue or of an I/O queue is refused")
+{
+        struct queue *q = io_queue(t), *admin = admin_queue(t);
+
+        want_refused(q, send_connect(q, .qid = 2));
+        want_refused(admin, send_connect(admin, .qid = 1, .cntlid = admin->cntlid));
+}
+
 CASE("fab/connect/four-queues", MUST, RULES(FAB_ANSWERED), "An association can use four I/O queues")
 {
         struct queue *q = io_queue(t);

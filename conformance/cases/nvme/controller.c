@@ -104,16 +104,21 @@ static void reset(struct queue *q)
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
 }
 
-/* A queue that a reset has deleted executes no command: whether its capsules are answered or its connection
- * ends is printed nowhere. */
-static void want_gone(struct queue *q)
+/* The I/O queue executes no command: whether its capsules are answered or its connection ends is printed nowhere. */
+static void want_idle(struct queue *q, const char *expected)
 {
         enum { ANSWER_MS = 500 };
         uint16_t cid = send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid);
 
         if (answers_within(q, cid, ANSWER_MS))
-                want(q->t, expect_answer(q, cid).status != NVME_SUCCESS || q->over,
-                     "an I/O queue that has ended", "Flush succeeded");
+                want(q->t, expect_answer(q, cid).status != NVME_SUCCESS || q->over, expected,
+                     "Flush succeeded");
+}
+
+/* A reset has deleted it. */
+static void want_gone(struct queue *q)
+{
+        want_idle(q, "an I/O queue that has ended");
 }
 
 /* Where queues are not deleted one by one, the end of a connection may be that of the association (3.3.2.4): it
@@ -242,6 +247,17 @@ CASE("fab/shutdown/after", MUST, RULES(FAB_SHUTDOWN),
         expect_works(q);
 }
 
+CASE("fab/shutdown/io-queue", MUST, RULES(FAB_SHUTDOWN_IO),
+     "After shutdown an I/O queue executes no Flush")
+{
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid, "no namespace for Flush");
+        shut_down(q->admin, CC_SHN_NORMAL);
+        want_idle(q, "an error status, no answer or the end of the connection");
+        expect_works(q->admin);
+}
+
 CASE("fab/shutdown/restart", MUST, RULES(FAB_SHST),
      "After shutdown and a Controller Reset CSTS.SHST is 00b, and the controller can be enabled "
      "again")
@@ -295,6 +311,17 @@ CASE("fab/ready/enabled", MUST, RULES(FAB_ENABLED),
 {
         struct queue *q = admin_queue(t, .disabled = true);
 
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
+CASE("fab/ready/reset", MUST, RULES(FAB_ENABLED),
+     "After a Controller Reset, while CC.EN is 0, Identify is refused and Property Get is not")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        expect_works(q);
         expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
         expect_works(q);
 }

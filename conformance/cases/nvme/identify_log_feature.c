@@ -310,16 +310,21 @@ CASE("base/identify/cns-unknown", MUST, RULES(ID_CNS), "Identify with a reserved
         expect_works(q);
 }
 
-/* The largest Read that NLB, the namespace and our own patience allow. */
-static uint64_t most(struct t *t)
+/* The largest transfer of `left` bytes of the namespace that NLB and our own patience allow. */
+static uint64_t most_of(struct t *t, uint64_t left)
 {
         uint64_t bytes = (uint64_t)caps(t)->block * 65536;
 
-        if (bytes_left(t) < bytes)
-                bytes = bytes_left(t);
+        if (left < bytes)
+                bytes = left;
         if (t_is_rdma(t) && bytes > KIB(8192)) /* a keyed descriptor has 24 bits for its length */
                 bytes = KIB(8192);
         return bytes < KIB(32768) ? bytes : KIB(32768);
+}
+
+static uint64_t most(struct t *t)
+{
+        return most_of(t, bytes_left(t));
 }
 
 /* How many of its bytes a Read may have by MDTS: whole blocks. Metadata counts unless CTRATT says that it does not. */
@@ -356,6 +361,26 @@ CASE("base/identify/mdts-beyond", MUST, RULES(ID_MDTS),
         require(t, caps(t)->mdts > 0 && more <= most(t),
                 "a transfer beyond MDTS would be too large for this case");
         expect_error(q, send_read(q, .bytes = (uint32_t)more, .any_size = true),
+                     NVME_INVALID_FIELD);
+        expect_works(q);
+}
+
+/* Whoever executes it writes to ranges of other cases, of which none runs then. */
+CASE("base/identify/mdts-write", MUST, RULES(ID_MDTS),
+     "A Write longer than MDTS allows fails with Invalid Field", .writes = true, .alone = true)
+{
+        uint64_t more = allowed(t) + caps(t)->block, lba = run_lba(t);
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->mdts > 0 && more <= most_of(t, run_bytes(t)),
+                "a transfer beyond MDTS would be too large for this case");
+        require(t, !caps(t)->read_only, "the namespace is write protected (NSATTR)");
+        expect_error(q,
+                     send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid, .cdw10 = (uint32_t)lba,
+                              .cdw11 = (uint32_t)(lba >> 32),
+                              .cdw12 = (uint32_t)(more / caps(t)->block) - 1,
+                              .bytes = (uint32_t)more, .in_capsule = more <= caps(t)->in_capsule,
+                              .any_size = true),
                      NVME_INVALID_FIELD);
         expect_works(q);
 }

@@ -91,19 +91,25 @@ static struct log_smart smart(struct queue *q)
         return *(const struct log_smart *)get_log(q, LOG_SMART, sizeof(struct log_smart), 0);
 }
 
-/* SMART / Health when it has counted so many Read commands since `before`: how soon it does nobody says, nor that it
- * does (a should). Skips the case where it does not within 3 s: what else it counts can't be judged then. */
-static struct log_smart counted(struct queue *admin, const struct log_smart *before, uint64_t reads)
+static uint64_t commands(const struct log_smart *s, bool writes)
 {
-        uint64_t end = t_deadline(admin->t, COUNT_MS), was = le_get(before->reads, 8);
+        return le_get(writes ? s->writes : s->reads, 8);
+}
+
+/* SMART / Health when it has counted so many Read or Write commands since `before`: how soon it does nobody says, nor
+ * that it does (a should). Skips the case where it does not within 3 s: what else it counts can't be judged then. */
+static struct log_smart counted(struct queue *admin, const struct log_smart *before, bool writes,
+                                uint64_t n)
+{
+        uint64_t end = t_deadline(admin->t, COUNT_MS), was = commands(before, writes);
         struct log_smart now = smart(admin);
 
-        while (le_get(now.reads, 8) - was < reads && now_ms() < end) {
+        while (commands(&now, writes) - was < n && now_ms() < end) {
                 pause_ms(admin->t, 100);
                 now = smart(admin);
         }
-        require(admin->t, le_get(now.reads, 8) - was >= reads,
-                "Host Read Commands does not count, or counts late");
+        require(admin->t, commands(&now, writes) - was >= n,
+                "Host %s Commands does not count, or counts late", writes ? "Write" : "Read");
         return now;
 }
 
@@ -122,10 +128,32 @@ CASE("base/log/data-units", MUST, RULES(LOG_UNITS),
         require(t, before > 0, "Data Units Read is not reported");
         for (uint32_t i = 0; i < reads; i++)
                 read_blocks(q, 0, n);
-        is = counted(q->admin, &was, reads);
+        is = counted(q->admin, &was, false, reads);
         after = le_get(is.data_read, 8);
         want(t, after >= before + UNITS - 1,
              "Data Units Read to rise by at least 3 (1,536,000 bytes)",
+             "%" PRIu64 " and then %" PRIu64, before, after);
+}
+
+CASE("base/log/data-units-written", MUST, RULES(LOG_UNITS),
+     "Data Units Written, where it is reported, rises by what is written", .writes = true)
+{
+        enum { UNITS = 4 };
+        struct queue *q = io_queue(t);
+        uint32_t n = large_bytes(t), writes = (UNITS * UNIT + n - 1) / n;
+        uint64_t before, after;
+        struct log_smart was, is;
+
+        write_blocks(q, 0, 0, NULL);
+        was = smart(q->admin);
+        before = le_get(was.data_written, 8);
+        require(t, before > 0, "Data Units Written is not reported");
+        for (uint32_t i = 0; i < writes; i++)
+                write_blocks(q, 0, n, NULL);
+        is = counted(q->admin, &was, true, writes);
+        after = le_get(is.data_written, 8);
+        want(t, after >= before + UNITS - 1,
+             "Data Units Written to rise by at least 3 (1,536,000 bytes)",
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
@@ -183,7 +211,7 @@ CASE("base/log/verify-units", MUST, RULES(NVM_VERIFY_UNITS),
                                     .cdw10 = (uint32_t)own_lba(t),
                                     .cdw11 = (uint32_t)(own_lba(t) >> 32), .cdw12 = blocks - 1));
         read_blocks(q, 0, 0); /* whether Verify is one of Host Read Commands is another matter */
-        is = counted(q->admin, &was, 1);
+        is = counted(q->admin, &was, false, 1);
         after = le_get(is.data_read, 8);
         want(t, after >= before + UNITS - 1,
              "Data Units Read to rise by at least 3 (1,536,000 bytes)",

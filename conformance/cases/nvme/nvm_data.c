@@ -87,6 +87,44 @@ CASE("nvm/write/large", MUST, RULES(NVM_DATA), "A Write of up to 1 MiB stores al
         want_stored(q, data, n);
 }
 
+/* As one_command(), of a Compare, which brings its metadata where Write and Read do not (caps.made). */
+static uint32_t one_compare(struct t *t)
+{
+        uint32_t block = caps(t)->block, unit = block + (caps(t)->made ? caps(t)->ms : 0);
+        uint32_t blocks = one_command(t, KIB(1024)) / block;
+
+        if (caps(t)->mdts > 0 && caps(t)->mdts / unit < blocks)
+                blocks = caps(t)->mdts / unit;
+        return blocks * block;
+}
+
+/* The last block of n bytes that were written has another last byte now, its protection information apart. */
+static void change_end(struct queue *q, const uint8_t *data, uint32_t n)
+{
+        uint32_t block = caps(q->t)->block, last = n / block - 1;
+        uint8_t bytes[BLOCK_MAX];
+
+        memcpy(bytes, data + n - block, block);
+        bytes[caps(q->t)->plain - 1] ^= 1;
+        put_block(q, last, bytes);
+}
+
+CASE("nvm/compare/large", MUST, RULES(NVM_COMPARE),
+     "A Compare of up to 1 MiB detects a different byte at its end", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = one_compare(t);
+        const uint8_t *data = pattern(t, n);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_COMPARE, "Compare is not supported");
+        require(t, n >= KIB(64), "a command carries %u bytes", n);
+        for (uint32_t at = 0; at < n; at += piece_of(t))
+                write_blocks(q, at / caps(t)->block, piece_at(t, at, n), data + at);
+        succeed(q, send_compare(q, .bytes = n, .data = data));
+        change_end(q, data, n);
+        expect_error(q, send_compare(q, .bytes = n, .data = data), NVME_COMPARE_FAILURE);
+}
+
 CASE("nvm/write/pipelined", MUST, RULES(NVM_DATA),
      "28 Writes with in-capsule data, sent without waiting, each store their own data",
      .writes = true)

@@ -659,6 +659,27 @@ CASE("base/reservation/generation", MUST, RULES(RESV_GENERATION),
         want_eq(t, "GEN after Clear", report_of(q).gen, gen + 1);
 }
 
+CASE("base/reservation/generation-actions", MUST, RULES(RESV_GENERATION),
+     "GEN increases by 1 with Replace, Unregister and Preempt and Abort", RESERVES)
+{
+        struct queue *q = reserving_queue(t), *other = host_queue(t, 1);
+        unsigned type = a_type(q);
+        uint32_t gen;
+
+        expect_reserved(q, do_register(q, KEY(1)), NVME_SUCCESS);
+        expect_reserved(other, do_register(other, KEY(2)), NVME_SUCCESS);
+        gen = report_of(q).gen;
+        expect_reserved(q, do_replace(q, KEY(1), KEY(3)), NVME_SUCCESS);
+        want_eq(t, "GEN after Replace", report_of(q).gen, ++gen);
+        expect_reserved(other, do_unregister(other, KEY(2)), NVME_SUCCESS);
+        want_eq(t, "GEN after Unregister", report_of(q).gen, ++gen);
+        expect_reserved(other, do_register(other, KEY(2)), NVME_SUCCESS);
+        want_eq(t, "GEN after Register", report_of(q).gen, ++gen);
+        expect_reserved(q, send_acquire(q, RACQA_PREEMPT_ABORT, type, KEY(3), KEY(2)),
+                        NVME_SUCCESS);
+        want_eq(t, "GEN after Preempt and Abort", report_of(q).gen, ++gen);
+}
+
 /* --- persistence */
 
 /* That it has to be there is another case's business. */

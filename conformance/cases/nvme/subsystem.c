@@ -20,6 +20,17 @@ CASE("fab/association/namespaces", SHOULD, RULES(ASSOC_ALIKE),
                            identify(admin_queue(t), CNS_NS_LIST, 0), first, sizeof(first));
 }
 
+CASE("base/identify/two-controllers", MUST, RULES(ID_CTRL_AGREES),
+     "CMIC bit 1 (the subsystem may have two or more controllers) is 1 on each of two controllers")
+{
+        struct queue *q[] = { admin_queue(t), admin_queue(t) };
+
+        require(t, q[0]->cntlid != q[1]->cntlid, "both associations have controller %u",
+                q[0]->cntlid);
+        for (int i = 0; i < 2; i++)
+                want_eq(t, "CMIC bit 1", identify_ctrl(q[i])->cmic >> 1 & 1, 1);
+}
+
 /* Of the first block; as long as a block of that namespace is. */
 static uint16_t status_of_read(struct queue *q, uint32_t nsid)
 {

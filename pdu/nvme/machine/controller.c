@@ -105,6 +105,8 @@ static uint16_t admit_fabrics(const struct controller *c, uint16_t qid, const un
                 return fused;
         switch (sqe->fctype) {
         case FCTYPE_CONNECT:
+                if (le16_get(sqe->connect.qid) != qid && has_flaw(c, FLAW_CONNECT_ANOTHER))
+                        return 0;
                 return refuse(c, FAB_CONNECT_ONCE);
         case FCTYPE_PROPERTY_GET:
         case FCTYPE_PROPERTY_SET:
@@ -145,6 +147,8 @@ uint16_t controller_ready(const struct controller *c)
 {
         if (is_shut_down(c))
                 return refuse(c, FAB_SHUTDOWN);
+        if (c->cc & CC_IOSQES && has_flaw(c, FLAW_RESET_SERVED))
+                return 0;
         return is_enabled(c) ? 0 : refuse(c, FAB_ENABLED);
 }
 

@@ -108,6 +108,7 @@ void requests_set_policy(struct requests *q, const struct rule_policy *policy)
 {
         q->waived = policy ? unless_empty(&policy->waived) : NULL;
         q->violated = policy ? unless_empty(&policy->violated) : NULL;
+        q->long_writes = flawed(policy, FLAW_MDTS_WRITE);
 }
 
 void requests_set_faulty(struct requests *q, bool faulty)
@@ -377,6 +378,13 @@ bool requests_need_buffers(const struct requests *q)
         return !q->transport->gone(q) && q->need_buffer.first;
 }
 
+static uint32_t longest(const struct request *r)
+{
+        const struct requests *q = r->queue;
+
+        return r->sqe.opc == NVME_WRITE && q->long_writes ? 2 * q->max_transfer : q->max_transfer;
+}
+
 static uint16_t admit(struct request *r, uint16_t broken)
 {
         struct requests *q = r->queue;
@@ -388,7 +396,7 @@ static uint16_t admit(struct request *r, uint16_t broken)
                 return status ? status : broken;
         if (r->xfer == XFER_NONE)
                 return 0;
-        if (r->xfer == XFER_BOTH || r->len > q->max_transfer)
+        if (r->xfer == XFER_BOTH || r->len > longest(r))
                 return NVME_INVALID_FIELD | STATUS_DNR;
         return q->transport->place(r);
 }

@@ -200,6 +200,7 @@ struct requests {
         void *user;
         const struct rule_set *waived, *violated; /* NULL: none */
         bool faulty;                              /* ops.faults are asked */
+        bool long_writes;                         /* FLAW_MDTS_WRITE */
         uint32_t max_transfer; /* bytes (MDTS): longer ones end with Invalid Field in Command */
         unsigned depth;        /* entries; 0: not known yet */
         unsigned extra;        /* requests that there may be beyond the entries */
