@@ -481,6 +481,8 @@ enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
         status = run(&a);
         if (a.verdict != CTRL_PARKED) /* it may have been completed: not ours any more */
                 end(&a, status);
+        if (a.verdict == CTRL_COMPLETE && a.ctrl)
+                features_protected(a.ctrl, r);
         return a.verdict;
 }
 

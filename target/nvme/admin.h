@@ -215,6 +215,9 @@ struct pel_stamp settings_stamp(const struct ctrl *c, uint64_t now);
 enum { ROOM_TEMP = 300 }; /* kelvins: what the composite temperature is */
 /* Whether that is beyond a threshold; under the controller's lock. */
 bool settings_too_hot(const struct ctrl *c);
+/* On a reactor, without a lock: a command has ended with the status in r->cqe. If it is a Set Features of write
+ * protection, what it changed is told to hosts, or put back. */
+void features_protected(const struct ctrl *c, const struct request *r);
 
 /* Takes the oldest page of the log away, under the controller's lock; all zero: there is none. */
 struct log_reservation notices_read(struct ctrl *c);

@@ -321,8 +321,11 @@ void ctrl_flushed(struct ctrl_queue *q, struct request *r)
 {
         struct ctrl *c = q->ctrl;
 
-        if (r->sqe.opc == NVME_SET_FEATURES)
+        if (r->sqe.opc == NVME_SET_FEATURES) {
+                if (c)
+                        features_protected(c, r);
                 return;
+        }
         if (c && le32_get(r->sqe.property.ofst) == PROP_NSSD) {
                 if (cqe_status(&r->cqe) == NVME_SUCCESS)
                         ctrl_table_shut_down(c->env->table, c->subsystem, false, true);

@@ -442,9 +442,12 @@ static uint16_t sanitize_config(const struct admin *a)
 
 enum { PROTECT = 1, UNTIL_POWER_CYCLE = 2 };
 
-/* What was written before is on the disk when the command completes. */
+/* What was written before is on the disk when the command completes. Who protects what is being protected
+ * is the one whose flush counts. */
 static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
 {
+        struct nvme_ns *own = nvme_ns(ns);
+        bool changes = atomic_load(&ns->protection) != state || atomic_load(&own->protector);
         uint16_t status;
 
         if (state == UNTIL_POWER_CYCLE) /* there is no RPMB that could permit it (5.1.25.1.31) */
@@ -452,6 +455,8 @@ static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
         if (state > PROTECT)
                 return NVME_INVALID_FIELD;
         status = ns_status(ns_protect(ns, (uint8_t)state));
+        if (!status && changes)
+                atomic_store(&own->protector, a->r);
         if (state == PROTECT && has_flaw(a->env, FLAW_PROTECT_EVENT)) {
                 controller_event(&a->ctrl->m, AEN_SMART, 0, LOG_SMART);
                 ctrl_send_events(a->ctrl);
@@ -459,6 +464,51 @@ static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
         if (!status && state == PROTECT && ns_waits(ns, true))
                 a->verdict = CTRL_FLUSH;
         return status;
+}
+
+/* NSATTR of Identify Namespace has changed: each controller that the namespace is attached to reports that, the
+ * one that got the command among them, for figure 152 of 5.1.2 excepts it for Delete alone. */
+static void report_protection(const struct ctrl *c, const struct ns *ns)
+{
+        struct ns_change change = { .subsystem = c->subsystem,
+                                    .nsid = ns->nsid,
+                                    .was = true,
+                                    .is = true,
+                                    .before = nvme_ns(ns)->hosts,
+                                    .after = nvme_ns(ns)->hosts,
+                                    .attached = ns };
+
+        ctrl_table_ns_changed(c->env->table, &change);
+        ctrl_table_allocated_changed(c->env->table, &change);
+}
+
+/* No namespace is marked by an earlier command that had the same place. */
+static void begin_protection(const struct ctrl *c, const struct request *r)
+{
+        const struct request *earlier;
+
+        for (struct ns *ns = c->subsystem->ns; ns; ns = ns->next) {
+                earlier = r;
+                atomic_compare_exchange_strong(&nvme_ns(ns)->protector, &earlier, NULL);
+        }
+}
+
+void features_protected(const struct ctrl *c, const struct request *r)
+{
+        bool done = cqe_status(&r->cqe) == NVME_SUCCESS;
+        const struct request *by;
+
+        if (!c->subsystem || r->sqe.opc != NVME_SET_FEATURES || fid_of(r) != FEAT_WRITE_PROTECT)
+                return;
+        for (struct ns *ns = c->subsystem->ns; ns; ns = ns->next) {
+                by = r;
+                if (!atomic_compare_exchange_strong(&nvme_ns(ns)->protector, &by, NULL))
+                        continue;
+                if (!done)
+                        ns_protect(ns, !atomic_load(&ns->protection));
+                else if (!has_flaw(c->env, FLAW_PROTECT_SILENT))
+                        report_protection(c, ns);
+        }
 }
 
 /* Namespace Write Protection Config, which has no default (8.1.16). */
@@ -470,12 +520,16 @@ static uint16_t protection(struct admin *a, uint32_t *value)
 
         if (!ns && !(is_set(a->r) && nsid == NSID_ALL))
                 return nsid == 0 || nsid > CTRL_NSID_MAX ? NVME_INVALID_NS : NVME_INVALID_FIELD;
+        if (is_set(a->r))
+                begin_protection(a->ctrl, a->r);
         if (!is_set(a->r))
                 *value = atomic_load(&ns->protection);
         else if (ns)
                 status = set_protection(a, ns, le32_get(a->r->sqe.cdw11));
         for (ns = ns ? NULL : ctrl_first_ns(a->ctrl); ns && !status; ns = ctrl_next_ns(a->ctrl, ns))
                 status = set_protection(a, ns, le32_get(a->r->sqe.cdw11));
+        if (status)
+                a->verdict = CTRL_COMPLETE;
         return status;
 }
 

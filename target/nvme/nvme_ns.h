@@ -8,6 +8,7 @@
 struct lba_ranges;
 struct ns_flips;
 struct ns_hosts;
+struct request;
 
 enum { RECOVERY_DULBE = 1 << 16 }; /* reading deallocated blocks is an error */
 
@@ -25,6 +26,8 @@ struct nvme_ns {
         _Atomic(struct ns_flips *) flips; /* ... but for these; NULL: there are none */
         atomic_bool upset;                /* FLAW_FORMAT_UPSETS: its next command fails */
         struct ns *grave;                 /* among those that hosts have deleted */
+        /* The Set Features that has changed its write protection and has not ended yet; NULL: there is none. */
+        _Atomic(const struct request *) protector;
 };
 
 static inline struct nvme_ns *nvme_ns(const struct ns *ns)

@@ -393,6 +393,62 @@ static void namespace_change(void **state)
         assert_int_equal(later(&admin, 1, aer), 0);
 }
 
+/* Whether this controller has been told of NSID 1 since it was asked last, on the aer that it has. */
+static bool was_told(struct fake *f, struct cmd *event)
+{
+        unsigned told = f->later_n;
+        bool listed =
+            get_log(f, cmd, LOG_CHANGED_NS, false, 4096, 0) == 0 && le_get(cmd->data, 4) == 1;
+
+        assert_int_equal(told, listed);
+        f->later_n = 0;
+        if (told)
+                assert_int_equal(simple(f, event, NVME_AER, 0, 0, 0), LATER);
+        return told;
+}
+
+static void protection_is_told(void **state)
+{
+        static const uint32_t states[] = { 1, 1, 0, 0 };
+        struct cmd *event = calloc(1, sizeof(*event));
+        struct fake other;
+
+        (void)state;
+        open_admin(&other, &bed);
+        want_ns_events();
+        assert_int_equal(simple(&other, cmd, NVME_SET_FEATURES, 0, FEAT_AEC, AEC_NS), 0);
+        assert_int_equal(simple(&admin, aer, NVME_AER, 0, 0, 0), LATER);
+        assert_int_equal(simple(&other, event, NVME_AER, 0, 0, 0), LATER);
+        for (size_t i = 0; i < COUNT(states); i++) {
+                assert_int_equal(
+                    simple(&admin, cmd, NVME_SET_FEATURES, 1, FEAT_WRITE_PROTECT, states[i]), 0);
+                assert_int_equal(was_told(&other, event), i % 2 == 0);
+                assert_int_equal(was_told(&admin, aer), i % 2 == 0);
+        }
+        ctrl_queue_gone(&other.q);
+        free(event);
+}
+
+/* What was written before is not on the disk: neither is the namespace protected. */
+static void protection_fails(void **state)
+{
+        static const uint16_t ends[] = { NVME_INTERNAL_ERROR, NVME_SUCCESS };
+        char error[128];
+
+        (void)state;
+        subsystem_add_ns(
+            bed.one, ns_open(&nvme_ns_family, "mem:1M,delay=1ms", SUB1, 4, error, sizeof(error)));
+        for (size_t i = 0; i < COUNT(ends); i++) {
+                assert_int_equal(simple(&admin, cmd, NVME_SET_FEATURES, 4, FEAT_WRITE_PROTECT, 1),
+                                 0);
+                assert_int_equal(admin.verdict, CTRL_FLUSH);
+                cmd->r.cqe.sf = status_field(ends[i]);
+                ctrl_flushed(&admin.q, &cmd->r);
+                assert_int_equal(cqe_status(&cmd->r.cqe), ends[i]);
+                assert_int_equal(ns_find(bed.one, 4)->protection, !ends[i]);
+        }
+}
+
 static void failed_read_keeps_the_event(void **state)
 {
         (void)state;
@@ -785,6 +841,8 @@ int main(void)
                 TEST(failed_read_keeps_the_event),
                 TEST(too_many_changes),
                 TEST(event_before_aer),
+                TEST(protection_is_told),
+                TEST(protection_fails),
                 TEST(aer_limit),
                 TEST(abort_rows),
                 TEST(feature_dwords),

@@ -232,6 +232,54 @@ CASE("nvm/write-protect/event", MUST, RULES(AER_PROTECTED),
         want(t, !reported, "no SMART / Health event", "NVM subsystem Reliability");
 }
 
+static bool is_changed(struct queue *admin, uint32_t nsid)
+{
+        const le32_t *list = take_changed(admin);
+        bool changed = le32_get(list[0]) == NSID_ALL;
+
+        for (unsigned i = 0; i < CHANGED_NSIDS && !changed; i++)
+                changed = le32_get(list[i]) == nsid;
+        return changed;
+}
+
+/* A change that is not reported is only looked for while the namespace is protected. */
+CASE("nvm/write-protect/notice", MUST, RULES(AER_REPORTED),
+     "A controller reports that another one has write protected a namespace, and lists that as "
+     "changed",
+     .writes = true, .alone = true, .after = undo)
+{
+        enum {
+                EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
+                PATIENCE = 40
+        };
+        struct queue *q = io_queue(t), *other = admin_queue(t);
+        uint32_t nsid = caps(t)->nsid;
+        uint16_t aer, status;
+        bool reported;
+
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0),
+                "before NVMe 2.0 a change of NSATTR is not named as one to report");
+        require(t, le32_get(caps(t)->id.oaes) & OAES_NS,
+                "OAES does not announce Attached Namespace Attribute Notices");
+        succeed(other, send_set_feature(other, FEAT_AEC, AEC_NS));
+        take_changed(other);
+        aer = send_cmd(other, .opc = NVME_AER);
+        expect_works(other);
+        require(t, !answered(other, aer), "there is an event already");
+        protect(q);
+        for (unsigned i = 0; i < PATIENCE && !answered(other, aer); i++) {
+                pause_ms(t, 50);
+                expect_works(other);
+        }
+        reported = answered(other, aer);
+        status = unprotect(q);
+        want_eq(t, "the status of Set Features with No Write Protect", status, NVME_SUCCESS);
+        want(t, reported, "Attached Namespace Attribute Changed", "no event");
+        want_eq(t, "the event", expect_success(other, aer).dw0, EVENT);
+        want(t, is_changed(other, nsid), "the namespace in the list of changed ones",
+             "NSID %u is not in it", nsid);
+}
+
 /* Where it is supported, it would last. */
 CASE("nvm/write-protect/until-power-cycle", MUST, RULES(NS_PROTECT_CHANGE),
      "Write Protect Until Power Cycle is refused where NWPC or several domains rule it out",
