@@ -644,11 +644,15 @@ METHOD(nvmf_subsystem_add_ns)
         ns->anagrpid = a->anagrpid ? (uint32_t)a->anagrpid : nsid;
         ns->masked = a->no_auto_visible;
         ns->has_uuid = b || a->uuid;
-        if (b)
+        ns->has_nguid = b || a->nguid;
+        if (b) {
                 memcpy(ns->uuid, bdev_uuid(b), sizeof(ns->uuid));
+                memcpy(ns->nguid, bdev_uuid(b), sizeof(ns->nguid));
+        }
         if (a->uuid)
                 take_uuid(a->uuid, ns->uuid);
-        ns->has_nguid = a->nguid && take_uuid(a->nguid, ns->nguid);
+        if (a->nguid)
+                take_uuid(a->nguid, ns->nguid);
         if (rpc_commit(r, &next, JSONRPC_PARAMS, call))
                 call->result = json_object_new_int64(nsid);
 }

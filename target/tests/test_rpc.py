@@ -169,6 +169,7 @@ def test_guide(target):
     assert disk["product_name"] == "Malloc disk" and disk["num_blocks"] == 131072
     assert disk["claimed"] and disk["aliases"] == [disk["uuid"]]
     assert shown["namespaces"][0]["uuid"] == disk["uuid"]
+    assert shown["namespaces"][0]["nguid"] == disk["uuid"].replace("-", "").upper()
     verified = target.host("verify", port, "-N", "1", "--range", "4M", "--time", "1")
     assert verified.returncode == 0, verified.stderr
     stats = target.call("bdev_get_iostat", names=["Malloc0"])["bdevs"][0]
