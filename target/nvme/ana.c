@@ -288,6 +288,30 @@ uint16_t ana_features(const struct admin *a)
 
 /* --- the log page ----------------------------------------------------------------------------- */
 
+static uint32_t groups_in_use(const struct subsystem *s)
+{
+        bool seen[ANA_GROUPS + 1] = { [0] = true };
+        uint32_t n = 0;
+
+        for (const struct ns *ns = s->ns; ns; ns = ns->next) {
+                uint32_t group = nvme_ns(ns)->anagrpid;
+
+                n += !seen[group];
+                seen[group] = true;
+        }
+        return n;
+}
+
+uint32_t ana_groups_most(const struct ctrl *c)
+{
+        uint64_t rest = sizeof(struct log_ana) + CTRL_NSID_MAX * sizeof(le32_t);
+        uint64_t room = c->env->limits->max_transfer;
+        uint64_t most = room > rest ? (room - rest) / sizeof(struct ana_group) : ANA_GROUPS;
+
+        return most < ANA_GROUPS && most >= groups_in_use(c->subsystem) ? (uint32_t)most
+                                                                        : ANA_GROUPS;
+}
+
 static bool groups_only(const struct admin *a)
 {
         return le32_get(a->r->sqe.cdw10) & LSP_RGO;

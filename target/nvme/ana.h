@@ -15,6 +15,7 @@
 #include "subsystem.h"
 
 struct admin;
+struct ctrl;
 struct ana_view;
 struct window;
 
@@ -57,6 +58,10 @@ bool ana_hides_capacity(const struct ana_view *v, const struct ns *ns);
 /* Set or Get Features of a namespace, or of all of them, before it is executed: 0, or what it ends
  * with (figure 589, NVM Command Set 1.2 figure 133). */
 uint16_t ana_features(const struct admin *a);
+
+/* NANAGRPID: hosts read the whole log with one command, or do without ANA where it could be longer than MDTS allows. As
+ * many as that has room for beside MNAN namespaces, or ANA_GROUPS where more are in use. On a reactor. */
+uint32_t ana_groups_most(const struct ctrl *c);
 
 /* Log page 0Ch, under the inventory's lock: its bytes at most; the part in the window. */
 uint64_t ana_log_size(const struct admin *a);

@@ -147,7 +147,8 @@ static void fill_ana(const struct ctrl *c, struct id_ctrl *id)
         id->anatt = ANA_TRANSITION_TIME;
         id->anacap =
             (uint8_t)(ANA_CAPABILITIES_ALL | (has_flaw(c->env, FLAW_ANA_FIXED) ? ANACAP_FIXED : 0));
-        id->anagrpmax = id->nanagrpid = le32(ANA_GROUPS);
+        id->anagrpmax = le32(ANA_GROUPS);
+        id->nanagrpid = le32(ana_groups_most(c));
 }
 
 /* ANA_SAME_GROUP broken: each second controller has groups of its own. */

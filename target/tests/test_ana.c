@@ -293,12 +293,40 @@ static void nothing_where_it_is_off(void **state)
         assert_true(admin.closed); /* its subsystem is another one now */
 }
 
+/* What hosts make room for is no longer than one command may read, as long as all that is in use fits in it. */
+static void fits_in_mdts(void **state)
+{
+        static const struct {
+                uint32_t max_transfer, groups;
+        } rows[] = { { 8192, 127 }, { 16384, 383 }, { 32768, 895 }, { 65536, 1024 } };
+        const struct id_ctrl *id = (const struct id_ctrl *)(const void *)cmd->data;
+        enum { MANY = 130 };
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(rows); i++) {
+                bed.limits.max_transfer = rows[i].max_transfer;
+                assert_int_equal(simple(&admin, cmd, NVME_IDENTIFY, 0, CNS_CTRL, 0), 0);
+                assert_int_equal(le32_get(id->nanagrpid), rows[i].groups);
+                assert_int_equal(le32_get(id->anagrpmax), ANA_GROUPS);
+                assert_true(16 + rows[i].groups * 32 + le32_get(id->mnan) * 4 <=
+                            rows[i].max_transfer);
+        }
+        for (uint32_t nsid = 6; nsid < 6 + MANY; nsid++) {
+                bed_add_ns(bed.one, "null:1M", nsid);
+                nvme_ns(ns_find(bed.one, nsid))->anagrpid = nsid;
+        }
+        bed.limits.max_transfer = 8192;
+        assert_int_equal(simple(&admin, cmd, NVME_IDENTIFY, 0, CNS_CTRL, 0), 0);
+        assert_int_equal(le32_get(id->nanagrpid), ANA_GROUPS);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
                 TEST(log_has_groups_in_order),
                 TEST(log_is_read_by_index),
+                TEST(fits_in_mdts),
                 TEST(states_have_their_statuses),
                 TEST(a_transition_takes_its_time),
                 TEST(the_end_of_a_transition_is_told),
