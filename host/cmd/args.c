@@ -110,7 +110,7 @@ const struct option_row host_options[] = {
         { 'i', "nr-io-queues", "N", "I/O queues (verify: 4, perf: 1)", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
         { 'Q', "queue-size", "N", "entries of an I/O queue (128; verify, perf: as --iodepth needs)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
-        { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_NSID, AT(nsid), .max = UINT32_MAX },
+        { 'N', "nsid", "N", "namespace (1; 0 for features that are not of namespaces)", OPTION_NUMBER, ARGS_NSID, AT(nsid), .max = UINT32_MAX },
         { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_SLBA, AT(base.slba) },
         { 0, "blocks", "N", "logical blocks, not 0's based (1; with a file: all of it)", OPTION_NUMBER, ARGS_BLOCKS, AT(base.blocks), .min = 1, .max = UINT32_MAX },
         { 0, "fua", NULL, "force unit access", OPTION_FLAG, ARGS_FUA, AT(fua) },
@@ -147,7 +147,7 @@ void args_defaults(void *args)
         a->kato = a->tls_version = ARG_UNSET;
         a->timeout = HOST_TIMEOUT;
         a->maxr2t = 1;
-        a->nsid = 1;
+        a->nsid = ARG_NO_NSID;
         a->base.blocks = 0;
         a->value = a->data_length = ARG_UNSET;
         a->select = "current";

@@ -40,7 +40,7 @@ struct args {
         uint64_t io_queues, queue_size;          /* 0: not given */
         bool hdgst, ddgst, no_sqfc;
 
-        uint64_t nsid;
+        uint64_t nsid; /* 1 if it is not given; of features ARG_NO_NSID */
         bool fua, deac, idw, idr;
 
         uint64_t length, offset; /* get-log: bytes */
@@ -68,6 +68,7 @@ struct args {
 };
 
 enum { ARG_UNSET = 0x7fffffff }; /* a number that was not given, where zero has a meaning */
+#define ARG_NO_NSID UINT64_MAX
 
 extern const struct option_row host_options[];
 

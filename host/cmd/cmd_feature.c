@@ -99,6 +99,24 @@ int check_set_feature(struct call *call, struct host_error *e)
         return check_feature(call, e);
 }
 
+/* Those of namespaces (Base 2.2 figure 385): of the first one, unless another one is asked for. */
+static uint32_t nsid_of(const struct args *a, const struct feature *f)
+{
+        if (a->nsid != ARG_NO_NSID)
+                return (uint32_t)a->nsid;
+        switch (f->fid) {
+        case FEAT_LBA_RANGES:
+        case FEAT_ERROR_RECOVERY:
+        case FEAT_LABEL:
+        case FEAT_RESERVATION_MASK:
+        case FEAT_RESERVATION_PERSISTENCE:
+        case FEAT_WRITE_PROTECT:
+                return 1;
+        default:
+                return 0;
+        }
+}
+
 /* --- get -------------------------------------------------------------------------------------- */
 
 static unsigned selected(const struct args *a)
@@ -148,7 +166,8 @@ int call_get_feature(struct call *call, struct host_error *e)
                 f.data = (uint32_t)a->data_length;
         if (selected(a) == 3)
                 f.data = 0;
-        sqe = build_admin(NVME_GET_FEATURES, 0, f.fid | (uint32_t)selected(a) << 8, f.dw11);
+        sqe = build_admin(NVME_GET_FEATURES, nsid_of(a, &f), f.fid | (uint32_t)selected(a) << 8,
+                          f.dw11);
         if (host_ctrl_admin(call->ctrl, &sqe, f.data ? data : NULL, f.data, &cqe, e) < 0)
                 return -1;
         show_feature(call, &f, le32_get(cqe.dw0), data, f.data);
@@ -180,7 +199,7 @@ int call_set_feature(struct call *call, struct host_error *e)
         if (find_feature(call, &f, e) < 0 ||
             (a->base.file && load(a->base.file, data, &len, e) < 0))
                 return -1;
-        sqe = build_admin(NVME_SET_FEATURES, 0, f.fid | (a->save ? FEATURE_SAVE : 0u),
+        sqe = build_admin(NVME_SET_FEATURES, nsid_of(a, &f), f.fid | (a->save ? FEATURE_SAVE : 0u),
                           a->value == ARG_UNSET ? f.dw11 : (uint32_t)a->value);
         return host_ctrl_admin(call->ctrl, &sqe, len ? data : NULL, len, NULL, e);
 }

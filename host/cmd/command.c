@@ -39,10 +39,10 @@ static const struct subcommand {
             COMMON | ARGS_OUTPUT | ARGS_LOG },
           call_get_log, check_log, ADMIN, 0 },
         { { "get-feature", "FEATURE", "read a feature, by number or name",
-            COMMON | ARGS_OUTPUT | ARGS_GET_FEATURE },
+            COMMON | ARGS_NSID | ARGS_OUTPUT | ARGS_GET_FEATURE },
           call_get_feature, check_feature, ADMIN, 0 },
         { { "set-feature", "FEATURE", "set a feature",
-            COMMON | ARGS_FILE | ARGS_SET_FEATURE },
+            COMMON | ARGS_NSID | ARGS_FILE | ARGS_SET_FEATURE },
           call_set_feature, check_set_feature, ADMIN, 0 },
         { { "read", "", "read logical blocks to a file or the terminal",
             BLOCKS | ARGS_FILE | ARGS_FUA | ARGS_OUTPUT },
@@ -152,8 +152,11 @@ static int run(const struct host_subcommand *base, void *args, int count, char *
                struct host_error *e)
 {
         const struct subcommand *s = (const struct subcommand *)base;
-        struct call call = { .args = args, .words = words, .count = count };
+        struct args *a = args;
+        struct call call = { .args = a, .words = words, .count = count };
 
+        if (a->nsid == ARG_NO_NSID && !(base->groups & (ARGS_GET_FEATURE | ARGS_SET_FEATURE)))
+                a->nsid = 1;
         if (s->check && s->check(&call, e) < 0)
                 return -1;
         return run_recorded(s, args, &call, e);

@@ -105,6 +105,21 @@ def test_set_feature(host):
         "nvmfspec host set-feature: Set Features: ")
 
 
+def test_features_of_namespaces(host):
+    """-N names the namespace; of namespaces' features it is the first one, of others none."""
+    assert "value" in host.json("get-feature", "error-recovery")
+    host.run("set-feature", "0x84", "--value", 1, "-N", 2)
+    try:
+        assert host.json("get-feature", "0x84", "-N", 2)["value"] == 1
+        assert host.json("get-feature", "0x84")["value"] == 0
+        assert "Write Protected" in host.error("zeroes", "-N", 2, code=1)
+    finally:
+        host.run("set-feature", "0x84", "--value", 0, "-N", 2)
+    assert "Get Features: " in host.error("get-feature", "error-recovery", "-N", 0, code=1)
+    assert "Set Features: " in host.error("set-feature", "write-cache", "--value", 1, "-N", 2,
+                                               code=1)
+
+
 # --- data ---------------------------------------------------------------------------------------
 
 def random_file(path, size):
