@@ -56,6 +56,7 @@ int call_identify(struct call *call, struct host_error *e)
 struct row {
         uint32_t nsid, block_size;
         uint64_t blocks;
+        bool sized;  /* the two before it are known */
         char id[40]; /* UUID, NGUID or EUI-64 */
 };
 
@@ -81,17 +82,20 @@ static void name_namespace(const void *descs, struct row *row)
         }
 }
 
-/* A namespace without descriptors is listed all the same. */
+/* A namespace whose data or descriptors the controller refuses is listed all the same. */
 static int get_row(struct host_ctrl *c, uint32_t nsid, struct row *row, struct host_error *e)
 {
         uint8_t data[IDENTIFY_LEN];
         struct id_ns ns;
 
         *row = (struct row) { .nsid = nsid };
-        if (host_ctrl_identify(c, CNS_NS, nsid, &ns, e) < 0)
+        row->sized = host_ctrl_identify(c, CNS_NS, nsid, &ns, e) == 0;
+        if (row->sized) {
+                row->block_size = id_ns_block_size(&ns);
+                row->blocks = le64_get(ns.nsze);
+        } else if (e->kind != HOST_STATUS) {
                 return -1;
-        row->block_size = id_ns_block_size(&ns);
-        row->blocks = le64_get(ns.nsze);
+        }
         if (host_ctrl_identify(c, CNS_NS_DESCS, nsid, data, e) == 0)
                 name_namespace(data, row);
         return e->kind == HOST_BROKEN ? -1 : 0;
@@ -101,9 +105,12 @@ static void print_row(const struct row *row)
 {
         char size[32];
 
-        printf("%10u  %12s  %10u  %14" PRIu64 "  %s\n", row->nsid,
-               show_size(row->blocks * row->block_size, size), row->block_size, row->blocks,
-               row->id);
+        if (!row->sized)
+                printf("%10u  %12s  %10s  %14s  %s\n", row->nsid, "-", "-", "-", row->id);
+        else
+                printf("%10u  %12s  %10u  %14" PRIu64 "  %s\n", row->nsid,
+                       show_size(row->blocks * row->block_size, size), row->block_size, row->blocks,
+                       row->id);
 }
 
 static struct json_object *row_json(const struct row *row)
@@ -111,9 +118,11 @@ static struct json_object *row_json(const struct row *row)
         struct json_object *o = json_object_new_object();
 
         json_object_object_add(o, "nsid", json_object_new_int64(row->nsid));
-        put_number(o, "bytes", row->blocks * row->block_size);
-        json_object_object_add(o, "block_size", json_object_new_int64(row->block_size));
-        put_number(o, "blocks", row->blocks);
+        if (row->sized) {
+                put_number(o, "bytes", row->blocks * row->block_size);
+                json_object_object_add(o, "block_size", json_object_new_int64(row->block_size));
+                put_number(o, "blocks", row->blocks);
+        }
         put_string(o, "id", row->id);
         return o;
 }

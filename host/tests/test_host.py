@@ -18,6 +18,20 @@ DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 
 # --- what there is ------------------------------------------------------------------------------
 
+def test_list_goes_on(start_target):
+    """A namespace whose data are refused is listed without a size."""
+    host = start_target("-n", NQN, "--ns", "mem:1M", "--ns", "mem:2M", "--ns", "mem:3M",
+                        "--fault", "status=0/82h cmd=identify nsid=2 nth=1",
+                        "--fault", "status=0/82h cmd=identify nsid=2 nth=3").host
+    lines = host.text("list").splitlines()
+    assert len(lines) == 4 and lines[2].split()[:4] == ["2", "-", "-", "-"]
+    rows = host.json("list")["namespaces"]
+    assert [r["nsid"] for r in rows] == [1, 2, 3]
+    assert [r.get("bytes") for r in rows] == [1 << 20, None, 3 << 20]
+    assert rows[1]["id"]
+    assert len(host.json("list")["namespaces"][1]) == 5
+
+
 def test_discover_text(host):
     out = host.text("discover")
     assert "Discovery Log Number of Records" in out
