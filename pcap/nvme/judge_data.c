@@ -118,7 +118,8 @@ static void judge_lists(const struct session_cmd *cmd, uint8_t cns, struct rule_
 {
         size_t count = le16_get(*(const le16_t *)(const void *)cmd->data);
         size_t first = count && !le_get(cmd->data + 2, 2) ? 4 : 2;
-        bool namespaces = cns == CNS_NS_LIST || cns == CNS_ALLOCATED_NS_LIST;
+        bool namespaces =
+            cns == CNS_NS_LIST || cns == CNS_ALLOCATED_NS_LIST || cns == CNS_IOCS_ALLOCATED_NS_LIST;
         bool controllers = cns == CNS_NS_CTRL_LIST || cns == CNS_CTRL_LIST;
 
         judge_finds(found,

@@ -79,6 +79,7 @@ static const struct harmless harmless_cns[] = {
         { CNS_IOCS_NS, CNS_NS_INDEPENDENT },
         { CNS_ALLOCATED_NS_LIST, CNS_ALLOCATED_NS_LIST },
         { CNS_NS_CTRL_LIST, CNS_CTRL_LIST },
+        { CNS_IOCS_ALLOCATED_NS_LIST, CNS_IOCS_ALLOCATED_NS_LIST },
         { CNS_IOCS, CNS_IOCS },
 };
 static const struct harmless harmless_logs[] = {

@@ -621,6 +621,7 @@ static const struct structure {
         [CNS_NS_INDEPENDENT] = { identify_ns_independent, false, false },
         [CNS_ALLOCATED_NS_LIST] = { identify_allocated, false, false },
         [CNS_ALLOCATED_NS] = { identify_allocated_ns, false, false },
+        [CNS_IOCS_ALLOCATED_NS_LIST] = { identify_allocated, false, true },
         [CNS_IOCS_ALLOCATED_NS] = { identify_iocs_allocated_ns, false, true },
         [CNS_NS_CTRL_LIST] = { identify_ns_ctrl_list, false, false },
         [CNS_CTRL_LIST] = { identify_ctrl_list, false, false },

@@ -144,6 +144,7 @@ static void active_lists(void **state)
         lists(&two, CNS_NS_LIST, "1 5");
         lists(&two, CNS_IOCS_NS_LIST, "1 5");
         lists(&two, CNS_ALLOCATED_NS_LIST, "1 3 5");
+        lists(&two, CNS_IOCS_ALLOCATED_NS_LIST, "1 3 5");
         attach(3, HOST2, NULL);
         lists(&one, CNS_NS_LIST, "1 5");
         lists(&two, CNS_NS_LIST, "1 3 5");

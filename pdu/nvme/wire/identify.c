@@ -490,6 +490,7 @@ bool describe_identify(const struct describe *d, uint8_t cns, const void *data, 
         case CNS_NS_LIST:
         case CNS_IOCS_NS_LIST:
         case CNS_ALLOCATED_NS_LIST:
+        case CNS_IOCS_ALLOCATED_NS_LIST:
                 describe_ns_list(d, data, IDENTIFY_LEN);
                 return true;
         default:

@@ -194,6 +194,7 @@ static const struct word cnses[] = {
         { CNS_NS_INDEPENDENT, "Command Set Independent Namespace" },
         { CNS_ALLOCATED_NS_LIST, "Allocated Namespace List" },
         { CNS_ALLOCATED_NS, "Allocated Namespace" },
+        { CNS_IOCS_ALLOCATED_NS_LIST, "I/O Command Set Allocated Namespace List" },
         { CNS_NS_CTRL_LIST, "Namespace Attached Controller List" },
         { CNS_CTRL_LIST, "Controller List" },
         { CNS_IOCS, "I/O Command Sets" },

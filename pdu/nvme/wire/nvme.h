@@ -375,6 +375,7 @@ enum identify_cns {
         CNS_ALLOCATED_NS_LIST = 0x10,
         CNS_ALLOCATED_NS = 0x11,
         CNS_GRANULARITY = 0x16,
+        CNS_IOCS_ALLOCATED_NS_LIST = 0x1a,
         CNS_IOCS_ALLOCATED_NS = 0x1b,
         CNS_NS_FORMAT = 0x09, /* as of a namespace of this format */
         CNS_IOCS_NS_FORMAT = 0x0a,
