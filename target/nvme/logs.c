@@ -14,8 +14,9 @@ enum {
         LOG_PORT_LOCAL = 1 << (16 + 1),     /* of the discovery log: PLEOS */
         LOG_ALL_SUBSYSTEMS = 1 << (16 + 2), /* ... ALLSUBES */
         EFFECT_SUPPORTED = 1 << 0,
-        EFFECT_BLOCKS = 1 << 1, /* logical blocks change */
-        SCOPE_NS = 1 << 20,     /* bits 31:20 of an entry */
+        EFFECT_BLOCKS = 1 << 1,       /* logical blocks change */
+        EFFECT_NS_INVENTORY = 1 << 3, /* namespaces come or go (NIC) */
+        SCOPE_NS = 1 << 20,           /* bits 31:20 of an entry */
         SCOPE_CTRL = 1 << 21,
         SCOPE_SUBSYSTEM = 1 << 25,
         FEATURE_SUPPORTED = 1 << 0,
@@ -132,6 +133,18 @@ static const uint32_t io_effects[256] = {
         [NVME_RESERVATION_RELEASE] = EFFECT_SUPPORTED,
 };
 
+/* Of admin commands that concern more than their controller. No Format NVM changes a format, and no namespace has
+ * another capability after any command (NCC). */
+static const uint32_t admin_effects[256] = {
+        [NVME_SET_FEATURES] = SCOPE_NS | SCOPE_CTRL | SCOPE_SUBSYSTEM,
+        [NVME_NS_MANAGEMENT] = EFFECT_BLOCKS | EFFECT_NS_INVENTORY | SCOPE_NS | SCOPE_SUBSYSTEM,
+        [NVME_NS_ATTACHMENT] = EFFECT_NS_INVENTORY | SCOPE_NS | SCOPE_CTRL,
+        [NVME_FORMAT] = EFFECT_BLOCKS | SCOPE_NS,
+        [NVME_SANITIZE] = EFFECT_BLOCKS | SCOPE_SUBSYSTEM,
+        [NVME_LOCKDOWN] = SCOPE_SUBSYSTEM,
+        [NVME_GET_LBA_STATUS] = SCOPE_NS,
+};
+
 static void put_effects(struct admin *a, const struct window *w)
 {
         le32_t list[256] = { 0 };
@@ -140,8 +153,9 @@ static void put_effects(struct admin *a, const struct window *w)
                 if (controller_supports(&a->ctrl->m.cfg, (uint8_t)opc) &&
                     !(opc == NVME_NS_ATTACHMENT && has_flaw(a->env, FLAW_NS_ATTACH_UNLISTED)))
                         list[opc] =
-                            le32(EFFECT_SUPPORTED | SCOPE_CTRL |
-                                 (opc == NVME_FORMAT || opc == NVME_SANITIZE ? EFFECT_BLOCKS : 0u));
+                            le32(EFFECT_SUPPORTED |
+                                 (admin_effects[opc] && !is_discovery(a->ctrl) ? admin_effects[opc]
+                                                                               : SCOPE_CTRL));
         window_put(w, offsetof(struct log_effects, admin), list, sizeof(list));
         if (is_discovery(a->ctrl))
                 return;

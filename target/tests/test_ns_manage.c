@@ -74,11 +74,41 @@ static void not_for_ever(void **state)
         assert_in_range(n, 1000, MOST - 1);
 }
 
+/* Log page 05h: commands by which namespaces come and go, and how far commands reach (figure 211). */
+static void effects(void **state)
+{
+        enum {
+                SUPPORTED = 1,
+                LBCC = 1 << 1,
+                NIC = 1 << 3,
+                NS = 1 << 20,
+                CTRL = 1 << 21,
+                SUBSYSTEM = 1 << 25
+        };
+        static const struct {
+                uint8_t opc;
+                uint32_t effects;
+        } rows[] = {
+                { NVME_IDENTIFY, SUPPORTED | CTRL },
+                { NVME_NS_MANAGEMENT, SUPPORTED | LBCC | NIC | NS | SUBSYSTEM },
+                { NVME_NS_ATTACHMENT, SUPPORTED | NIC | NS | CTRL },
+                { NVME_FORMAT, SUPPORTED | LBCC | NS },
+                { NVME_SANITIZE, SUPPORTED | LBCC | SUBSYSTEM },
+                { NVME_SET_FEATURES, SUPPORTED | NS | CTRL | SUBSYSTEM },
+        };
+
+        (void)state;
+        assert_int_equal(get_log(&host, cmd, LOG_EFFECTS, false, 4096, 0), 0);
+        for (size_t i = 0; i < COUNT(rows); i++)
+                assert_int_equal(le_get(cmd->data + 4 * rows[i].opc, 4), rows[i].effects);
+}
+
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(made_and_deleted, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(not_for_ever, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(effects, set_up, tear_down),
         };
 
         return cmocka_run_group_tests_name("ns_manage", tests, NULL, NULL);
