@@ -139,12 +139,13 @@ static void tell_deleted(const struct admin *a, struct ns *ns)
                                                                : a->ctrl->m.cntlid });
 }
 
-static void tell_allocated(const struct admin *a, uint32_t nsid)
+/* Every controller, but for one (0: none): of Delete, and of nothing else, the one that got the command is not
+ * told (figure 152 of 5.1.2, 8.1.15). */
+static void tell_allocated(const struct admin *a, uint32_t nsid, uint16_t but)
 {
-        ctrl_table_allocated_changed(a->env->table,
-                                     &(struct ns_change) { .subsystem = a->ctrl->subsystem,
-                                                           .nsid = nsid,
-                                                           .but = a->ctrl->m.cntlid });
+        ctrl_table_allocated_changed(
+            a->env->table,
+            &(struct ns_change) { .subsystem = a->ctrl->subsystem, .nsid = nsid, .but = but });
 }
 
 static void bury(const struct admin *a, struct ns *ns)
@@ -218,10 +219,10 @@ uint16_t admin_ns_management(struct admin *a)
         pthread_rwlock_unlock(&a->env->inv->lock);
         for (; ns && ns != graves; ns = nvme_ns(ns)->grave) {
                 tell_deleted(a, ns);
-                tell_allocated(a, ns->nsid);
+                tell_allocated(a, ns->nsid, a->ctrl->m.cntlid);
         }
         if (!status && select == CREATE)
-                tell_allocated(a, le32_get(a->r->cqe.dw0));
+                tell_allocated(a, le32_get(a->r->cqe.dw0), 0);
         return status;
 }
 
@@ -285,18 +286,18 @@ static void tell_attached(const struct admin *a, const struct ns *ns, unsigned d
         const le16_t *list = (const le16_t *)a->r->data;
 
         for (unsigned i = 1; i <= done; i++)
-                if (le16_get(list[i]) != a->ctrl->m.cntlid)
-                        ctrl_table_ns_changed(
-                            a->env->table,
-                            &(struct ns_change) {
-                                .subsystem = a->ctrl->subsystem,
-                                .nsid = ns->nsid,
-                                .was = true,
-                                .is = true,
-                                .before = nvme_ns(ns)->hosts,
-                                .after = nvme_ns(ns)->hosts,
-                                .only = has_flaw(a->env, FLAW_ATTACH_TOLD) ? 0 : le16_get(list[i]),
-                            });
+                ctrl_table_ns_changed(
+                    a->env->table,
+                    &(struct ns_change) {
+                        .subsystem = a->ctrl->subsystem,
+                        .nsid = ns->nsid,
+                        .was = true,
+                        .is = true,
+                        .before = nvme_ns(ns)->hosts,
+                        .after = nvme_ns(ns)->hosts,
+                        .only = has_flaw(a->env, FLAW_ATTACH_TOLD) ? 0 : le16_get(list[i]),
+                    });
+        tell_allocated(a, ns->nsid, 0);
 }
 
 uint16_t admin_ns_attachment(struct admin *a)

@@ -74,6 +74,59 @@ static void not_for_ever(void **state)
         assert_in_range(n, 1000, MOST - 1);
 }
 
+/* --- who is told -------------------------------------------------------------------------------- */
+
+static uint16_t cntlid_of(struct fake *f)
+{
+        assert_int_equal(simple(f, cmd, NVME_IDENTIFY, 0, CNS_CTRL, 0), 0);
+        return le16_get(((const struct id_ctrl *)(const void *)cmd->data)->cntlid);
+}
+
+static bool lists(struct fake *f, uint8_t lid, uint32_t nsid)
+{
+        assert_int_equal(get_log(f, cmd, lid, false, 4096, 0), 0);
+        return le_get(cmd->data, 4) == nsid;
+}
+
+static void attach(uint32_t nsid, uint32_t select, uint16_t first, uint16_t second)
+{
+        le_put(cmd->data, 2, 2);
+        le_put(cmd->data + 2, 2, first);
+        le_put(cmd->data + 4, 2, second);
+        assert_int_equal(simple(&host, cmd, NVME_NS_ATTACHMENT, nsid, select, 0), 0);
+}
+
+/* Figure 152: all whom it concerns, the one that got the command among them, but for Delete (8.1.15). */
+static void who_is_told(void **state)
+{
+        uint16_t first = cntlid_of(&host), second;
+        struct fake other;
+        uint32_t nsid;
+
+        (void)state;
+        open_admin(&other, &bed);
+        second = cntlid_of(&other);
+        assert_int_equal(create(), 0);
+        nsid = le32_get(cmd->r.cqe.dw0);
+        assert_true(lists(&host, LOG_CHANGED_ALLOCATED, nsid));
+        assert_true(lists(&other, LOG_CHANGED_ALLOCATED, nsid));
+        assert_false(lists(&host, LOG_CHANGED_NS, nsid));
+        assert_false(lists(&other, LOG_CHANGED_NS, nsid));
+        for (uint32_t select = 0; select < 3; select++) { /* and attached again */
+                attach(nsid, select % 2, first, second);
+                assert_true(lists(&host, LOG_CHANGED_ALLOCATED, nsid));
+                assert_true(lists(&other, LOG_CHANGED_ALLOCATED, nsid));
+                assert_true(lists(&host, LOG_CHANGED_NS, nsid));
+                assert_true(lists(&other, LOG_CHANGED_NS, nsid));
+        }
+        assert_int_equal(delete (nsid), 0);
+        assert_false(lists(&host, LOG_CHANGED_ALLOCATED, nsid));
+        assert_true(lists(&other, LOG_CHANGED_ALLOCATED, nsid));
+        assert_false(lists(&host, LOG_CHANGED_NS, nsid));
+        assert_true(lists(&other, LOG_CHANGED_NS, nsid));
+        ctrl_queue_gone(&other.q);
+}
+
 /* Log page 05h: commands by which namespaces come and go, and how far commands reach (figure 211). */
 static void effects(void **state)
 {
@@ -108,6 +161,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(made_and_deleted, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(not_for_ever, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(who_is_told, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(effects, set_up, tear_down),
         };
 
