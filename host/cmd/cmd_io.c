@@ -283,11 +283,40 @@ int call_flush(struct call *call, struct host_error *e)
         return io(call, &sqe, NULL, 0, e);
 }
 
+/* CNS 06h of the NVM command set; zeroes, which are no limits, where it is refused, or not known yet. */
+static int read_limits(struct host_ctrl *c, struct id_nvm_ctrl *limits, struct host_error *e)
+{
+        memset(limits, 0, sizeof(*limits));
+        if (c->vs < NVME_VERSION(1, 2, 0) ||
+            host_ctrl_identify(c, CNS_IOCS_CTRL, 0, limits, e) == 0)
+                return 0;
+        memset(limits, 0, sizeof(*limits));
+        return e->kind == HOST_STATUS ? 0 : -1;
+}
+
+/* Blocks that a command may write with zeroes: WZSL, or WZDSL, pages of CAP.MPSMIN as a power of two. */
+static uint32_t zeroes_most(const struct call *call, const struct id_nvm_ctrl *limits,
+                            const struct call_ns *ns)
+{
+        uint8_t limit = call->args->deac && limits->wzdsl ? limits->wzdsl : limits->wzsl;
+        unsigned shift = limit + 12u + (unsigned)(call->ctrl->cap >> 48 & 0xf);
+        uint64_t blocks = shift < 64 ? (UINT64_C(1) << shift) / (ns->block_size + ns->metadata) : 0;
+
+        if (!limit || shift >= 64 || blocks > RW_NLB_MASK)
+                return RW_NLB_MASK + 1;
+        return blocks > 0 ? (uint32_t)blocks : 1;
+}
+
 int call_zeroes(struct call *call, struct host_error *e)
 {
+        struct id_nvm_ctrl limits;
         struct span s;
         int result = span_begin(&s, call, false, e);
 
+        if (result == 0)
+                result = read_limits(call->ctrl, &limits, e);
+        if (result == 0)
+                s.chunk = zeroes_most(call, &limits, &s.ns);
         while (result == 0 && s.left > 0)
                 result = span_step(&s, call, NVME_WRITE_ZEROES, e);
         return result;
@@ -327,6 +356,54 @@ int check_dsm(struct call *call, struct host_error *e)
         return parse_ranges(call, ranges, e);
 }
 
+/* Ranges that become one command, and what one may have (DMRL, DMRSL, DMSL). */
+struct dsm {
+        uint32_t how; /* cdw11 */
+        unsigned ranges_most, count;
+        uint64_t range_most, blocks_most, blocks;
+        struct dsm_range ranges[RANGES_MAX];
+};
+
+static int dsm_send(struct dsm *d, struct call *call, struct host_error *e)
+{
+        union sqe sqe = build_admin(NVME_DSM, (uint32_t)call->args->nsid, d->count - 1, d->how);
+        uint32_t len = d->count * (uint32_t)sizeof(d->ranges[0]);
+
+        d->count = 0;
+        d->blocks = 0;
+        return io(call, &sqe, d->ranges, len, e);
+}
+
+/* In pieces where it is too long for a range or for what is left of the command. */
+static int dsm_add(struct dsm *d, struct call *call, const struct dsm_range *range,
+                   struct host_error *e)
+{
+        uint64_t lba = le64_get(range->slba), left = le32_get(range->blocks);
+
+        do {
+                uint64_t room = d->blocks_most - d->blocks, n = left;
+
+                if (d->count == d->ranges_most || (room == 0 && left > 0)) {
+                        if (dsm_send(d, call, e) < 0)
+                                return -1;
+                        room = d->blocks_most;
+                }
+                n = n < d->range_most ? n : d->range_most;
+                n = n < room ? n : room;
+                d->ranges[d->count++] =
+                    (struct dsm_range) { .blocks = le32((uint32_t)n), .slba = le64(lba) };
+                d->blocks += n;
+                lba += n;
+                left -= n;
+        } while (left > 0);
+        return 0;
+}
+
+static uint64_t limit_or(uint64_t limit, uint64_t most)
+{
+        return limit ? limit : most;
+}
+
 int call_dsm(struct call *call, struct host_error *e)
 {
         enum { IDR = 1, IDW = 2, AD = 4 };
@@ -336,10 +413,16 @@ int call_dsm(struct call *call, struct host_error *e)
                 { .blocks = le32(a->base.blocks ? (uint32_t)a->base.blocks : 1),
                   .slba = le64(a->base.slba) }
         };
-        unsigned count = call->count > 0 ? (unsigned)call->count : 1;
-        union sqe sqe = build_admin(NVME_DSM, (uint32_t)a->nsid, count - 1, how ? how : AD);
+        struct id_nvm_ctrl limits;
+        struct dsm d = { .how = how ? how : AD };
 
-        if (parse_ranges(call, ranges, e) < 0)
+        if (parse_ranges(call, ranges, e) < 0 || read_limits(call->ctrl, &limits, e) < 0)
                 return -1;
-        return io(call, &sqe, ranges, count * (uint32_t)sizeof(ranges[0]), e);
+        d.ranges_most = (unsigned)limit_or(limits.dmrl, RANGES_MAX);
+        d.range_most = limit_or(le32_get(limits.dmrsl), UINT32_MAX);
+        d.blocks_most = limit_or(le64_get(limits.dmsl), UINT64_MAX);
+        for (int i = 0; i == 0 || i < call->count; i++)
+                if (dsm_add(&d, call, &ranges[i], e) < 0)
+                        return -1;
+        return dsm_send(&d, call, e);
 }

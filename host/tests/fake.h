@@ -73,7 +73,8 @@ struct fake_knobs {
         const char *log_nqn; /* SUBNQN of every entry */
         uint16_t metadata;   /* bytes that blocks have besides */
         uint8_t mdts;
-        uint32_t ioccsz; /* 16-byte units */
+        uint32_t ioccsz;           /* 16-byte units */
+        struct id_nvm_ctrl limits; /* CNS 06h; commands beyond them fail */
 };
 
 struct fake;
@@ -172,7 +173,9 @@ static inline void fake_identify(const struct fake *f, struct request *r)
 
         memset(r->data, 0, r->len);
         r->c2h_len = r->len;
-        if (le32_get(r->sqe.cdw10) == CNS_CTRL) {
+        if (le32_get(r->sqe.cdw10) == CNS_IOCS_CTRL) {
+                memcpy(r->data, &f->k.limits, sizeof(f->k.limits));
+        } else if (le32_get(r->sqe.cdw10) == CNS_CTRL) {
                 c->mdts = f->k.mdts;
                 c->ioccsz = le32(f->k.ioccsz ? f->k.ioccsz : 4);
                 c->iorcsz = le32(1);
@@ -285,10 +288,40 @@ static inline void fake_end_admin(struct fake *f)
                         stream_half_close(&f->conns[i].stream);
 }
 
+static inline uint16_t fake_zeroes(struct fake *f, const struct request *r, uint8_t *at)
+{
+        uint32_t len = ((le32_get(r->sqe.cdw12) & RW_NLB_MASK) + 1) * 512;
+
+        if (f->k.limits.wzsl && len > 4096u << f->k.limits.wzsl)
+                return NVME_INVALID_FIELD;
+        memset(at, 0, len);
+        return 0;
+}
+
+static inline uint16_t fake_dsm(struct fake *f, const struct request *r)
+{
+        const struct dsm_range *range = (const struct dsm_range *)(const void *)r->data;
+        const struct id_nvm_ctrl *limits = &f->k.limits;
+        uint64_t total = 0;
+
+        for (uint32_t i = 0; i < r->len / sizeof(*range); i++) {
+                uint32_t blocks = le32_get(range[i].blocks);
+
+                total += blocks;
+                if ((limits->dmrl && i >= limits->dmrl) ||
+                    (le32_get(limits->dmrsl) && blocks > le32_get(limits->dmrsl)) ||
+                    (le64_get(limits->dmsl) && total > le64_get(limits->dmsl)))
+                        return NVME_INVALID_FIELD;
+                memset(f->disk + le64_get(range[i].slba) * 512, 0, (size_t)blocks * 512);
+        }
+        return 0;
+}
+
 static inline void fake_io(struct fake_conn *fc, struct request *r)
 {
         struct fake *f = fc->fake;
         uint8_t *at = f->disk + (size_t)le32_get(r->sqe.cdw10) * 512;
+        uint16_t status = 0;
 
         if (++f->ios == f->k.admin_dies)
                 fake_end_admin(f);
@@ -307,7 +340,11 @@ static inline void fake_io(struct fake_conn *fc, struct request *r)
                 memcpy(r->data, at, r->len);
                 r->c2h_len = r->len;
         }
-        fake_end(r, 0);
+        if (r->sqe.opc == NVME_WRITE_ZEROES)
+                status = fake_zeroes(f, r, at);
+        if (r->sqe.opc == NVME_DSM)
+                status = fake_dsm(f, r);
+        fake_end(r, status);
 }
 
 /* --- the controller machine's owner ----------------------------------------------------------- */
@@ -323,6 +360,8 @@ static inline uint16_t fake_admit(void *user, struct request *r)
                 return 0;
         if (fabrics)
                 r->len = CONNECT_DATA_LEN;
+        else if (!fc->admin && r->sqe.opc == NVME_DSM)
+                r->len = ((le32_get(r->sqe.cdw10) & 255) + 1) * (uint32_t)sizeof(struct dsm_range);
         else if (!fc->admin)
                 r->len = ((le32_get(r->sqe.cdw12) & RW_NLB_MASK) + 1) * 512;
         else if (r->sqe.opc == NVME_GET_LOG_PAGE)

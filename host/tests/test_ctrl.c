@@ -199,6 +199,54 @@ static void metadata_is_not_overlooked(void **state)
         fake_stop(&fake);
 }
 
+/* Of blocks 0 to 99 those from 3 to 51 and from 95 to 97 are zeroes, and no others. */
+static void two_runs_are_zeroes(void)
+{
+        static uint8_t data[100 * 512];
+
+        assert_int_equal(io(NVME_READ, 0, 100, data), 0);
+        for (unsigned i = 0; i < 100; i++) {
+                bool zero = (i >= 3 && i < 52) || (i >= 95 && i < 98);
+
+                assert_int_equal(data[i * 512 + 511], zero ? 0 : 0xff);
+        }
+}
+
+/* Commands without data are as long as CNS 06h says that they may be. */
+static void limits_of_commands_without_data(void **state)
+{
+        static const struct fake_knobs rows[] = {
+                { 0 },
+                { .limits = { .wzsl = 1, .dmrl = 2 } },
+                { .limits = { .wzsl = 2, .dmrl = 4, .dmrsl = { { 16 } }, .dmsl = { { 20 } } } },
+                { .limits = { .wzsl = 1, .dmrsl = { { 7 } } } },
+        };
+        static uint8_t ones[100 * 512];
+        char *ranges[] = { "3+25", "28+1", "29+0", "29+20", "49+3", "95+3" };
+        struct args args = { .base = { .slba = 3, .blocks = 49 }, .nsid = 1 };
+        struct call call = { .args = &args, .ctrl = &ctrl };
+
+        (void)state;
+        memset(ones, 0xff, sizeof(ones));
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                assert_int_equal(connect_with(&rows[i], NULL), 0);
+                assert_int_equal(io(NVME_WRITE, 0, 100, ones), 0);
+                args.base = (struct host_args) { .slba = 3, .blocks = 49 };
+                assert_int_equal(call_zeroes(&call, &error), 0);
+                args.base = (struct host_args) { .slba = 95, .blocks = 3 };
+                assert_int_equal(call_zeroes(&call, &error), 0);
+                two_runs_are_zeroes();
+                assert_int_equal(io(NVME_WRITE, 0, 100, ones), 0);
+                call.words = ranges;
+                call.count = sizeof(ranges) / sizeof(ranges[0]);
+                assert_int_equal(call_dsm(&call, &error), 0);
+                two_runs_are_zeroes();
+                call.count = 0;
+                assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+                fake_stop(&fake);
+        }
+}
+
 /* A Read ends the queue, one way or another: the error says how, and nothing hangs. */
 static void breaks(const struct fake_knobs *k, const char *says)
 {
@@ -578,6 +626,7 @@ int main(void)
                 cmocka_unit_test(error_statuses_keep_the_connection),
                 cmocka_unit_test(a_status_of_the_host_is_one_of_many),
                 cmocka_unit_test(metadata_is_not_overlooked),
+                cmocka_unit_test(limits_of_commands_without_data),
                 cmocka_unit_test(queues_break_with_a_reason),
                 cmocka_unit_test(last_words_are_heard),
                 cmocka_unit_test(nobody_listens),
