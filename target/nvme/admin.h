@@ -161,6 +161,8 @@ struct admin {
 /* Handlers: see struct admin. admin_connect() also of I/O queues: takes the inventory's lock
  * and the table's. */
 uint16_t admin_connect(struct admin *a);
+/* I/O queues that a new controller of `s` (NULL: discovery) may have. */
+unsigned ctrl_queues_max(const struct ctrl_env *env, const struct subsystem *s);
 uint16_t admin_identify(struct admin *a);
 uint16_t admin_format(struct admin *a);
 /* ns_manage.c */

@@ -63,15 +63,19 @@ static uint16_t find_subsystem(struct attempt *at, struct subsystem **s)
         return status;
 }
 
+unsigned ctrl_queues_max(const struct ctrl_env *env, const struct subsystem *s)
+{
+        if (s && s->administrative && !flawed(env->policy, FLAW_ADMIN_QUEUES))
+                return 0;
+        return s && s->qid_max > 0 && s->qid_max < env->limits->queues ? s->qid_max
+                                                                       : env->limits->queues;
+}
+
 static struct controller_config machine_config(const struct ctrl_env *env,
                                                const struct subsystem *s)
 {
-        unsigned queues = env->limits->queues;
+        unsigned queues = ctrl_queues_max(env, s);
 
-        if (s && s->qid_max > 0 && s->qid_max < queues)
-                queues = s->qid_max;
-        if (s && s->administrative && !flawed(env->policy, FLAW_ADMIN_QUEUES))
-                queues = 0;
         return (struct controller_config) {
                 .type = s ? CONTROLLER_IO : CONTROLLER_DISCOVERY,
                 .persistent = true,

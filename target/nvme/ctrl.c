@@ -727,6 +727,8 @@ static const char *why_not(const struct inventory *inv, const struct ctrl *c)
                 return "the subsystem is not there any more";
         if (!c->ana != !c->subsystem->ana)
                 return "its subsystem reports ANA now, or no longer";
+        if (c->m.cfg.queues_max != ctrl_queues_max(c->env, c->subsystem))
+                return "its subsystem allows another number of queues now";
         if (!subsystem_allows(c->subsystem, c->m.hostnqn))
                 return "the host is not allowed any more";
         if (!PLANTED(KEYS_KEPT) &&

@@ -753,6 +753,33 @@ static void revocation(void **state)
         port_put(bed.port);
 }
 
+/* Hosts learn of another number of queues as they connect, so they do that again, as nvmet has them. */
+static void queues_that_may_be_had(void **state)
+{
+        static const struct {
+                uint16_t qid_max;
+                bool ends;
+        } rows[] = { { 4, false }, { 128, false }, { 2, true },
+                     { 2, false }, { 3, true },    { 0, true } };
+        struct fake one, disc;
+
+        (void)state;
+        open_admin(&one, &bed);
+        open_admin_to(&disc, &bed, NQN_DISCOVERY, 0);
+        for (size_t i = 0; i < COUNT(rows); i++) {
+                bed.one->qid_max = rows[i].qid_max;
+                ctrl_table_revoke(bed.env.table, &bed.inv);
+                assert_int_equal(one.closed, rows[i].ends);
+                assert_false(disc.closed);
+                if (!one.closed)
+                        continue;
+                gone(&one);
+                open_admin(&one, &bed);
+        }
+        gone(&one);
+        gone(&disc);
+}
+
 static void write_cache_off(void **state)
 {
         struct fake admin, io;
@@ -886,6 +913,7 @@ int main(void)
                 TEST(keep_alive_command),
                 TEST(idle_discovery_expires),
                 TEST(revocation),
+                TEST(queues_that_may_be_had),
                 TEST(write_cache_off),
                 TEST(races),
         };
