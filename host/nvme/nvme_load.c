@@ -4,9 +4,19 @@
 #include "build.h"
 #include "pdu/io/json.h"
 
+enum {
+        TRIES_MORE = 5,
+        DELAY_MS = 100, /* before the first one where CRD names none; doubled for each */
+        CRDT_MS = 100,  /* unit of CRDT1, ... */
+};
+
 struct nvme_io {
         struct load_io io; /* first */
         struct host_cmd cmd;
+        struct load *load;
+        unsigned queue, tries; /* tries: those that failed by a status that passes */
+        uint64_t due;          /* ms: when it is sent once more, ... */
+        struct nvme_io *next;  /* ... in the queue's `later` */
 };
 
 static struct host_ctrl *ctrl_of(const struct load *l)
@@ -19,19 +29,57 @@ static struct host_queue *queue_of(const struct load *l, unsigned queue)
         return &ctrl_of(l)->io[queue];
 }
 
+/* --- once more (Base 2.2 9.6.3): what a controller cannot do now, it may be able to do soon ------- */
+
+static bool passes(const struct host_cmd *cmd)
+{
+        switch (cmd->status) {
+        case NVME_INTERRUPTED:
+        case NVME_NS_NOT_READY:
+        case NVME_ANA_INACCESSIBLE:
+        case NVME_ANA_TRANSITION:
+                return !cqe_dnr(&cmd->cqe);
+        default:
+                return false;
+        }
+}
+
+static uint64_t delay_of(const struct host_ctrl *c, const struct nvme_io *n)
+{
+        const le16_t times[] = { c->id.crdt1, c->id.crdt2, c->id.crdt3 };
+        unsigned crd = le16_get(n->cmd.cqe.sf) >> 12 & 3;
+
+        return crd ? (uint64_t)le16_get(times[crd - 1]) * CRDT_MS
+                   : (uint64_t)DELAY_MS << (n->tries - 1);
+}
+
+static void put_off(struct nvme_io *n)
+{
+        struct host_queue *q = queue_of(n->load, n->queue);
+
+        n->tries++;
+        n->due = loop_now_ms() + delay_of(ctrl_of(n->load), n);
+        n->next = q->later;
+        q->later = n;
+}
+
 static void ended(struct host_cmd *cmd, void *user)
 {
         struct nvme_io *n = user;
 
+        if (passes(cmd) && n->tries < TRIES_MORE) {
+                put_off(n);
+                return;
+        }
         n->io.outcome = cmd->status == 0                     ? LOAD_DONE
                         : cmd->status == HOST_STATUS_ABORTED ? LOAD_LOST
                                                              : LOAD_FAILED;
         n->io.done(&n->io, n->io.user);
 }
 
-static int submit(struct load *l, unsigned queue, struct load_io *io)
+static int submit_again(struct load *l, unsigned queue, struct nvme_io *n)
 {
-        struct nvme_io *n = (struct nvme_io *)io;
+        const struct load_io *io = &n->io;
 
         n->cmd = (struct host_cmd) { .sqe = build_rw(io->write ? NVME_WRITE : NVME_READ, l->param,
                                                      io->block, io->blocks, 0),
@@ -44,8 +92,35 @@ static int submit(struct load *l, unsigned queue, struct load_io *io)
         return host_queue_submit(queue_of(l, queue), &n->cmd);
 }
 
+static int submit(struct load *l, unsigned queue, struct load_io *io)
+{
+        struct nvme_io *n = (struct nvme_io *)io;
+
+        n->load = l;
+        n->queue = queue;
+        n->tries = 0;
+        return submit_again(l, queue, n);
+}
+
+/* Those that are due; there is room for them, as for all that has not been done. */
+static void send_later(struct load *l, unsigned queue)
+{
+        struct host_queue *q = queue_of(l, queue);
+        struct nvme_io *n = q->later, *next;
+        uint64_t now = n ? loop_now_ms() : 0;
+
+        for (q->later = NULL; n; n = next) {
+                next = n->next;
+                if (n->due <= now && submit_again(l, queue, n) == 0)
+                        continue;
+                n->next = q->later;
+                q->later = n;
+        }
+}
+
 static int send(struct load *l, unsigned queue)
 {
+        send_later(l, queue);
         return host_queue_send(queue_of(l, queue));
 }
 
@@ -61,14 +136,22 @@ static struct load_state *state(const struct load *l, unsigned queue)
 
 static int fds(struct load *l, unsigned queue, struct pollfd *to)
 {
-        return host_queue_fds(queue_of(l, queue), to);
+        struct host_queue *q = queue_of(l, queue);
+
+        return q->later && !q->state.broken ? 0 : host_queue_fds(q, to);
 }
 
 static void abandon(struct load *l, unsigned queue, const char *why)
 {
         struct host_queue *q = queue_of(l, queue);
+        struct nvme_io *n;
 
         host_queue_break(q, "queue %u: %s", q->qid, why);
+        while ((n = q->later)) {
+                q->later = n->next;
+                n->io.outcome = LOAD_LOST;
+                n->io.done(&n->io, n->io.user);
+        }
 }
 
 static int add_memory(struct load *l, unsigned queue, void *base, size_t len, struct host_error *e)

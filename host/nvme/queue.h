@@ -19,6 +19,7 @@
 #include "status.h"
 
 struct capture_writer;
+struct nvme_io;
 struct nvme_tls;
 struct verbs_provider;
 
@@ -58,7 +59,8 @@ struct host_queue {
         uint16_t qid, depth; /* commands outstanding at most */
         unsigned timeout;
         struct load_state state;
-        uint64_t submitted; /* commands so far: the traffic that a keep-alive timer sees;
+        struct nvme_io *later; /* nvme_load.c's: commands that wait to be sent once more */
+        uint64_t submitted;    /* commands so far: the traffic that a keep-alive timer sees;
                              * one thread writes it, others may read it atomically */
 };
 

@@ -62,6 +62,7 @@ struct fake_knobs {
         bool term_stop; /* fake_stop() sends C2HTermReq, and resets the connections */
         int fail_opc;   /* + 1: ... that ends with fail_status */
         uint16_t fail_status;
+        unsigned fail_times; /* 0: each time */
         unsigned admin_dies; /* at that many I/O commands the admin connection ends */
         enum fake_bug bug;
         unsigned every;
@@ -332,6 +333,8 @@ static inline void fake_io(struct fake_conn *fc, struct request *r)
                 link_terminate(tcp_controller_link(fc->c), rule_fault(TCP_H2C_TTAG));
         if (r->sqe.opc + 1 == f->k.fail_opc) {
                 fake_end(r, f->k.fail_status);
+                f->k.fail_opc = f->k.fail_times == 1 ? 0 : f->k.fail_opc;
+                f->k.fail_times -= f->k.fail_times > 1;
                 return;
         }
         if (r->sqe.opc == NVME_WRITE)

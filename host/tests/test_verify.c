@@ -113,6 +113,38 @@ static void errors_end_it(void **state)
         fake_stop(&fake);
 }
 
+/* A status that passes by itself is not the end, unless it says so (DNR) or comes each time. */
+static void what_passes_is_tried_again(void **state)
+{
+        static const struct {
+                uint16_t status;
+                unsigned times;
+                bool fails;
+        } rows[] = {
+                { NVME_NS_NOT_READY, 3, false },
+                { NVME_ANA_TRANSITION, 20, false },
+                { NVME_ANA_INACCESSIBLE, 1, false },
+                { NVME_INTERRUPTED, 2, false },
+                { NVME_NS_NOT_READY | STATUS_DNR, 1, true },
+                { NVME_UNRECOVERED_READ, 1, true },
+                { NVME_NS_NOT_READY, 0, true },
+        };
+        struct verify_options o = options();
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                start(&(struct fake_knobs) { .fail_opc = NVME_READ + 1,
+                                             .fail_status = rows[i].status,
+                                             .fail_times = rows[i].times });
+                assert_int_equal(verify(&o), rows[i].fails ? -1 : 0);
+                assert_false(result.differs);
+                if (rows[i].fails)
+                        assert_int_equal(error.kind, HOST_STATUS);
+                host_ctrl_close(&ctrl);
+                fake_stop(&fake);
+        }
+}
+
 /* The loss of the admin queue ends it, though every I/O queue is well. */
 static void an_association_that_ends(void **state)
 {
@@ -252,6 +284,7 @@ int main(void)
                 cmocka_unit_test(a_sound_namespace),
                 cmocka_unit_test(faults_are_found_and_named),
                 cmocka_unit_test(errors_end_it),
+                cmocka_unit_test(what_passes_is_tried_again),
                 cmocka_unit_test(an_association_that_ends),
                 cmocka_unit_test(ranges_are_checked),
                 cmocka_unit_test(loads_of_every_kind),
