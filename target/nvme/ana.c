@@ -288,35 +288,28 @@ uint16_t ana_features(const struct admin *a)
 
 /* --- the log page ----------------------------------------------------------------------------- */
 
-static struct ana_most in_use(const struct ctrl *c)
+static uint32_t groups_in_use(const struct subsystem *s)
 {
-        bool seen[ANA_GROUPS + 1] = { false };
-        struct ana_most use = { 0 };
+        bool seen[ANA_GROUPS + 1] = { [0] = true };
+        uint32_t n = 0;
 
-        for (const struct ns *ns = c->subsystem->ns; ns; ns = ns->next) {
+        for (const struct ns *ns = s->ns; ns; ns = ns->next) {
                 uint32_t group = nvme_ns(ns)->anagrpid;
 
-                use.namespaces++;
-                use.groups += group && !seen[group];
+                n += !seen[group];
                 seen[group] = true;
         }
-        return use;
+        return n;
 }
 
-/* Half of it for namespaces, as far as they can use that. */
-struct ana_most ana_most(const struct ctrl *c)
+uint32_t ana_groups_most(const struct ctrl *c)
 {
-        struct ana_most use = in_use(c), most;
-        uint32_t bytes = c->env->limits->max_transfer, half = bytes / 2 / sizeof(le32_t);
+        uint64_t rest = sizeof(struct log_ana) + CTRL_NSID_MAX * sizeof(le32_t);
+        uint64_t room = c->env->limits->max_transfer;
+        uint64_t most = room > rest ? (room - rest) / sizeof(struct ana_group) : ANA_GROUPS;
 
-        most.namespaces = half < CTRL_NSID_MAX ? half : CTRL_NSID_MAX;
-        bytes -= (uint32_t)(sizeof(struct log_ana) + most.namespaces * sizeof(le32_t));
-        most.groups = bytes / sizeof(struct ana_group);
-        if (most.groups < use.groups || most.groups > ANA_GROUPS)
-                most.groups = ANA_GROUPS;
-        if (most.namespaces < use.namespaces)
-                most.namespaces = CTRL_NSID_MAX;
-        return most;
+        return most < ANA_GROUPS && most >= groups_in_use(c->subsystem) ? (uint32_t)most
+                                                                        : ANA_GROUPS;
 }
 
 static bool groups_only(const struct admin *a)

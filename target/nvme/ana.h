@@ -59,12 +59,9 @@ bool ana_hides_capacity(const struct ana_view *v, const struct ns *ns);
  * with (figure 589, NVM Command Set 1.2 figure 133). */
 uint16_t ana_features(const struct admin *a);
 
-struct ana_most {
-        uint32_t groups, namespaces; /* NANAGRPID, MNAN */
-};
-/* Hosts read the whole log with one command, or do without ANA where it could be longer than MDTS allows: as many as
- * that has room for, or all that are possible where more are in use. On a reactor. */
-struct ana_most ana_most(const struct ctrl *c);
+/* NANAGRPID: hosts read the whole log with one command, or do without ANA where it could be longer than MDTS allows. As
+ * many as that has room for beside MNAN namespaces, or ANA_GROUPS where more are in use. On a reactor. */
+uint32_t ana_groups_most(const struct ctrl *c);
 
 /* Log page 0Ch, under the inventory's lock: its bytes at most; the part in the window. */
 uint64_t ana_log_size(const struct admin *a);

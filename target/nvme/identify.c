@@ -151,8 +151,7 @@ static void fill_ana(const struct ctrl *c, struct id_ctrl *id)
         id->anacap =
             (uint8_t)(ANA_CAPABILITIES_ALL | (has_flaw(c->env, FLAW_ANA_FIXED) ? ANACAP_FIXED : 0));
         id->anagrpmax = le32(ANA_GROUPS);
-        id->nanagrpid = le32(most.groups);
-        id->mnan = le32(most.namespaces);
+        id->nanagrpid = le32(ana_groups_most(c));
 }
 
 /* ANA_SAME_GROUP broken: each second controller has groups of its own. */
