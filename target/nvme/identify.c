@@ -142,8 +142,6 @@ static void fill_io_commands(const struct subsystem *s, struct id_ctrl *id)
 /* ANA_SUPPORTED broken: each second controller says that its subsystem has no ANA. */
 static void fill_ana(const struct ctrl *c, struct id_ctrl *id)
 {
-        struct ana_most most = ana_most(c);
-
         if (c->m.cntlid & 1 && violates(c->env, ANA_SUPPORTED))
                 return;
         id->cmic |= CMIC_ANA;
@@ -191,6 +189,8 @@ static void fill_io(const struct ctrl *c, struct id_ctrl *id)
         text_pad(id->mn, sizeof(id->mn), s->model);
         text_pad(id->fr, sizeof(id->fr), s->firmware);
         id->cmic = has_flaw(c->env, FLAW_CMIC_SINGLE) ? CMIC_PORTS : CMIC_MULTI;
+        if (c->ana)
+                fill_ana(c, id);
         id->rtd3e = le32(SHUTDOWN_TIME);
         id->oaes = le32(OAES_NS | OAES_LBA_STATUS | (c->ana ? OAES_ANA : 0u) |
                         (s->whole ? OAES_ALLOCATED : 0u));
@@ -208,8 +208,6 @@ static void fill_io(const struct ctrl *c, struct id_ctrl *id)
         id->mxtmt = le16(FIXED_TEMP_CRITICAL);
         id->ofcs = le16(OFCS_DISCONNECT);
         fill_io_commands(s, id);
-        if (c->ana)
-                fill_ana(c, id);
         if (has_flaw(c->env, FLAW_NN_ZERO))
                 id->nn = le32(0);
 }
