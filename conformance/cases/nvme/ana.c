@@ -398,22 +398,20 @@ static void expect_aborted(struct t *t, uint8_t state)
 }
 
 CASE("base/ana/inaccessible", MUST, RULES(ANA_INACCESSIBLE_STATUS),
-     "Read, Flush, Compare, Verify and Dataset Management in the inaccessible state end with "
-     "Asymmetric Access Inaccessible")
+     "I/O commands that change nothing end with Asymmetric Access Inaccessible in the inaccessible "
+     "state")
 {
         expect_aborted(t, ANA_INACCESSIBLE);
 }
 
 CASE("base/ana/persistent-loss", MUST, RULES(ANA_LOSS_STATUS),
-     "Read, Flush, Compare, Verify and Dataset Management in the persistent loss state end with "
-     "Asymmetric Access Persistent Loss")
+     "I/O commands that change nothing end with Asymmetric Access Persistent Loss in that state")
 {
         expect_aborted(t, ANA_PERSISTENT_LOSS);
 }
 
 CASE("base/ana/transition", MUST, RULES(ANA_TRANSITION_STATUS),
-     "Read, Flush, Compare, Verify and Dataset Management in the change state end with Asymmetric "
-     "Access Transition")
+     "I/O commands that change nothing end with Asymmetric Access Transition in the change state")
 {
         expect_aborted(t, ANA_CHANGE);
 }
@@ -431,8 +429,8 @@ static void want_none(struct t *t, const struct tried *tried)
 }
 
 CASE("base/ana/accessible", MUST, RULES(ANA_ACCESSIBLE),
-     "Read, Flush, Compare, Verify and Dataset Management in the states optimized and "
-     "non-optimized are not refused for ANA")
+     "I/O commands that change nothing are not refused for ANA in the states optimized and "
+     "non-optimized")
 {
         static const uint8_t states[] = { ANA_OPTIMIZED, ANA_NONOPTIMIZED };
         enum { STATES = sizeof(states) };
