@@ -299,6 +299,11 @@ void expect_connected(struct queue *q, uint16_t cid);
 /* What send_connect() would send as data, to be changed. */
 struct connect_data connect_data(struct queue *q);
 
+/* A command of which the SGL describes the first half of the data, so many bytes; over TCP in the capsule if that has room
+ * for all of it, for there are targets that ask for no R2T then. Returns the CID. */
+uint16_t send_half(struct queue *q, uint8_t opc, uint32_t nsid, uint32_t cdw10, const void *data,
+                   uint32_t bytes);
+
 /* Each returns the CID. attrib: PROP_ATTRIB_4 or PROP_ATTRIB_8, right or wrong; recfmt: 0 is the legal one. */
 uint16_t send_property_get(struct queue *q, uint32_t ofst, unsigned attrib);
 uint16_t send_property_set(struct queue *q, uint32_t ofst, unsigned attrib, uint64_t value);

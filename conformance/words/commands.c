@@ -349,6 +349,16 @@ void undo(struct t *t)
         }
 }
 
+uint16_t send_half(struct queue *q, uint8_t opc, uint32_t nsid, uint32_t cdw10, const void *data,
+                   uint32_t bytes)
+{
+        bool fits = !t_is_rdma(q->t) && (q == q->admin || caps(q->t)->in_capsule >= bytes);
+
+        return send_cmd(q, .opc = opc, .nsid = nsid, .cdw10 = cdw10,
+                        .bytes = fits ? bytes / 2 : bytes, .sgl_len = bytes / 2, .data = data,
+                        .in_capsule = fits);
+}
+
 void put_block(struct queue *q, uint64_t slba, const uint8_t *data)
 {
         uint32_t block = caps(q->t)->block;

@@ -335,7 +335,8 @@ static uint16_t send_deed(struct queue *q, const struct deed *d, uint32_t nsid, 
         const uint32_t bytes[] = { [NO_DATA] = 0, [BLOCK] = block, [RANGE] = sizeof(range) };
 
         return send_cmd(q, .opc = d->opc, .nsid = nsid, .bytes = bytes[d->data],
-                        .data = d->data == RANGE ? &range : NULL);
+                        .data = d->data == RANGE ? &range : NULL,
+                        .in_capsule = d->data == RANGE && caps(q->t)->in_capsule >= sizeof(range));
 }
 
 static struct tried try(struct queue *q, uint32_t nsid)

@@ -756,12 +756,10 @@ CASE("fab/sgl/short-commands", MUST, RULES(FAB_SGL_SHORT),
                                           .cdw10 = (PAGE / 4 - 1) << 16 | LOG_SMART, .bytes = PAGE,
                                           .sgl_len = PAGE / 2));
         if (oncs & ONCS_TIMESTAMP)
-                expect_refusal(q->admin,
-                               send_cmd(q->admin, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_TIMESTAMP,
-                                        .bytes = STAMP, .sgl_len = STAMP / 2, .data = stamp));
+                expect_refusal(q->admin, send_half(q->admin, NVME_SET_FEATURES, 0, FEAT_TIMESTAMP,
+                                                   stamp, STAMP));
         if (oncs & ONCS_DSM) /* no attribute is set: it changes nothing */
-                expect_refusal(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid,
-                                           .bytes = RANGE, .sgl_len = RANGE / 2, .data = range));
+                expect_refusal(q, send_half(q, NVME_DSM, caps(t)->nsid, 0, range, RANGE));
         if (oncs & ONCS_COMPARE) {
                 const uint8_t *data = pattern(t, bytes);
 

@@ -144,7 +144,7 @@ CASE("base/log/data-units-written", MUST, RULES(LOG_UNITS),
         uint64_t before, after;
         struct log_smart was, is;
 
-        write_blocks(q, 0, 0, NULL);
+        put_block(q, 0, pattern(t, caps(t)->block));
         was = smart(q->admin);
         before = le_get(was.data_written, 8);
         require(t, before > 0, "Data Units Written is not reported");

@@ -61,7 +61,7 @@ CASE("nvm/read/far", MUST, RULES(NVM_DATA),
         uint32_t n = caps(t)->block;
         const uint8_t *data = pattern(t, n);
 
-        write_blocks(q, 0, n, data);
+        put_block(q, 0, data);
         for (unsigned bit = 0; bit < 64 && 1ull << bit < caps(t)->blocks; bit++) {
                 uint64_t lba = own_lba(t) ^ 1ull << bit;
                 struct reply r;
@@ -385,7 +385,7 @@ CASE("nvm/fused/fails-before-data", MUST, RULES(NVM_FUSED),
         const uint8_t *data = pattern(t, 2 * n);
         uint16_t compare, write;
 
-        write_blocks(q, 0, n, data);
+        put_block(q, 0, data);
         compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data + n, .in_capsule = true);
         write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n);
         expect_error(q, write, NVME_ABORT_FAILED_FUSED); /* which may ask for its data before it */
@@ -429,7 +429,7 @@ CASE("tcp/r2t/fused-atomic", MUST, RULES(NVM_FUSED),
         bool first, second;
         struct r2t r;
 
-        write_blocks(q, 0, n, data);
+        put_block(q, 0, data);
         late = send_fused(q, data, data + n, false);
         require(t, r2t_within(q, ASKED_MS, &r), "the Write is not asked for its data");
         early = send_fused(other, data, data + 2 * n, true);

@@ -145,14 +145,13 @@ CASE("base/reservation/coded-values", MUST, RULES(RESV_CODED),
 }
 
 /* A key of which the first bytes are all, and half the data that the command has. */
-static uint16_t send_half(struct queue *q, uint8_t opc, uint32_t cdw10, uint64_t key)
+static uint16_t send_half_of(struct queue *q, uint8_t opc, uint32_t cdw10, uint64_t key)
 {
-        uint32_t bytes = opc == NVME_RESERVATION_RELEASE ? 8 : 16;
-        uint8_t *data = t_alloc(q->t, bytes);
+        uint8_t data[16] = { 0 };
 
         le_put(data, 8, key);
-        return send_cmd(q, .opc = opc, .nsid = caps(q->t)->nsid, .cdw10 = cdw10, .bytes = bytes,
-                        .sgl_len = bytes / 2, .data = data);
+        return send_half(q, opc, caps(q->t)->nsid, cdw10, data,
+                         opc == NVME_RESERVATION_RELEASE ? 8 : sizeof(data));
 }
 
 CASE("base/reservation/sgl-short", MUST, RULES(FAB_SGL_SHORT),
@@ -165,12 +164,12 @@ CASE("base/reservation/sgl-short", MUST, RULES(FAB_SGL_SHORT),
         unsigned type = a_type(q) << RESERVATION_TYPE_SHIFT;
 
         expect_reserved(q, do_register(q, SMALL), NVME_SUCCESS);
-        expect_refusal(q, send_half(q, NVME_RESERVATION_ACQUIRE, RACQA_ACQUIRE | type, SMALL));
+        expect_refusal(q, send_half_of(q, NVME_RESERVATION_ACQUIRE, RACQA_ACQUIRE | type, SMALL));
         want_eq(t, "the type of the reservation", report_of(q).type, RESERVATION_NONE);
         expect_reserved(q, do_acquire(q, a_type(q), SMALL), NVME_SUCCESS);
-        expect_refusal(q, send_half(q, NVME_RESERVATION_RELEASE, RRELA_RELEASE | type, SMALL));
+        expect_refusal(q, send_half_of(q, NVME_RESERVATION_RELEASE, RRELA_RELEASE | type, SMALL));
         want_eq(t, "the type of the reservation", report_of(q).type, a_type(q));
-        expect_refusal(q, send_half(q, NVME_RESERVATION_REGISTER, RREGA_UNREGISTER, SMALL));
+        expect_refusal(q, send_half_of(q, NVME_RESERVATION_REGISTER, RREGA_UNREGISTER, SMALL));
         want_eq(t, "registrants", report_of(q).count, 1);
 }
 
