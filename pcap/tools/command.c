@@ -228,6 +228,10 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
                "frames skipped, of interfaces with link types that are not supported");
         remark(call, t->fragments, "IP fragments skipped");
         remark(call, t->cut, "packets whose headers the snapshot cut off");
+        remark(call, t->sliced, "RoCEv2 packets that the snapshot cut");
+        remark(call, t->unrecognized,
+               "TCP connections to ports of controllers began before the capture, and could not be "
+               "recognized");
         remark(call, t->guessed_times,
                "frames with timestamps of another clock, which was aligned");
         remark(call, t->repeated, "repeated RoCEv2 packets");

@@ -51,6 +51,7 @@ static void write_blocks(struct extractor *x, const struct extract_blocks *b)
         uint64_t from = b->first > x->args->slba ? b->first : x->args->slba;
         uint64_t to = b->first + b->count;
         size_t n, skipped;
+        ssize_t put;
 
         if (x->args->blocks && to > x->args->slba + x->args->blocks)
                 to = x->args->slba + x->args->blocks;
@@ -62,8 +63,13 @@ static void write_blocks(struct extractor *x, const struct extract_blocks *b)
                 x->left_out++;
                 return;
         }
-        if (pwrite(x->image, b->data + skipped, n,
-                   (off_t)((from - x->args->slba) * x->block_size)) != (ssize_t)n)
+        put =
+            pwrite(x->image, b->data + skipped, n, (off_t)((from - x->args->slba) * x->block_size));
+        if (put < 0 && errno == EFBIG) { /* as far away as no file reaches */
+                x->left_out++;
+                return;
+        }
+        if (put != (ssize_t)n)
                 fail(x, x->args->to);
         x->count += to - from;
         x->bytes += n;

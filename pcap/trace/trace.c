@@ -174,6 +174,7 @@ struct flow {
         struct trace_flow *in;
         const struct trace_family *service; /* whose port it is; NULL: nobody's */
         bool midstream;
+        bool missed[2];     /* by sender: something was before it was known what this is */
         bool other;         /* what it says is not read (further) */
         struct bytes head;  /* of the host, while unknown */
         void *tls;          /* NULL: without TLS */
@@ -257,6 +258,9 @@ static void decide(struct tracer *t, struct flow *f, const struct capture_conn *
                 f->stream = NULL;
                 f->other = true;
         }
+        for (enum party p = PARTY_HOST; f->stream && p <= PARTY_CONTROLLER; p++)
+                if (f->missed[p])
+                        stream->gap(t, f->in, p, 0);
 }
 
 static void decide_tls(struct tracer *t, struct flow *f)
@@ -529,7 +533,7 @@ static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32
         else if (f->stream)
                 f->stream->gap(t, f->in, sender, n);
         else
-                f->midstream = true;
+                f->midstream = f->missed[sender] = true;
 }
 
 static void on_closed(void *user, struct capture_conn *c, const struct capture_place *at)
@@ -542,6 +546,7 @@ static void on_closed(void *user, struct capture_conn *c, const struct capture_p
                 return;
         if (f->tls && !f->opened && !f->other)
                 leave_tls(t, f, c, "it ends in its handshake");
+        t->totals.unrecognized += f->service && f->midstream && !f->stream && !f->other && !f->tls;
         if (f->stream)
                 f->stream->close(t, f->in);
         if (f->tls)

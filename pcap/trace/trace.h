@@ -194,7 +194,10 @@ struct trace_totals {
         uint64_t gaps, pdus, capsules; /* pdus: messages in TCP streams */
         uint64_t repeated;             /* RoCE packets that came again */
         uint64_t strange;              /* RoCE packets and MADs of no connection that is known */
-        uint64_t crc_bad;              /* MPA CRCs */
+        uint64_t sliced;               /* RoCE packets of whose data the snapshot lacks some */
+        uint64_t
+            unrecognized; /* TCP connections to a port of controllers whose beginning is not there */
+        uint64_t crc_bad; /* MPA CRCs */
 };
 
 typedef void trace_fn(void *user, const struct trace_event *e);

@@ -51,6 +51,7 @@ struct read { /* one that is asked for */
 
 struct direction {    /* PARTY_HOST: from who opened the TCP connection, which is the active side */
         bool started; /* its start-up frame went by */
+        bool spoken;  /* a message has followed */
         bool lost;
         bool markers; /* its FPDUs have them */
         uint64_t pos; /* of the stream after the start-up frame */
@@ -183,7 +184,12 @@ static void take_send(struct tracer *t, struct trace_flow *f, enum party sender,
                       const struct segment *s)
 {
         struct direction *d = &f->dir[sender];
+        bool rtr = sender == PARTY_HOST && !d->spoken && s->last && s->offset == 0 && s->len == 0;
 
+        d->spoken = true;
+        if (rtr &&
+            s->opcode == RDMAP_SEND) /* RFC 6581: that it is ready, and no message of anybody */
+                return;
         if (s->last && s->offset == 0) {
                 d->sending = false;
                 send_end(t, f, sender, s);

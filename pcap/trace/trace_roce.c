@@ -114,12 +114,13 @@ static void miss_acceptance(struct tracer *t, struct roce_conn *c)
         trace_gap(t, &c->pub, peer_of(c->pub.active), (struct trace_gap) { 0 });
 }
 
-/* The only connection between the two whose passive side's queue pair nobody named. */
+/* The only connection between the two whose passive side's queue pair nobody named, of the last ones. */
 static struct roce_conn *nameless(struct roce *r, const struct packet *u)
 {
-        struct roce_conn *found = NULL;
+        enum { LOOKED_AT = 256 };
+        struct roce_conn *found = NULL, *c = r->last;
 
-        for (struct roce_conn *c = r->last; c; c = c->earlier) {
+        for (unsigned i = 0; i < LOOKED_AT && c; i++, c = c->earlier) {
                 enum party active = c->pub.active, passive = peer_of(active);
 
                 if (c->pub.qpn[passive] != 0 || !same_address(&c->pub.end[active], &u->from) ||
@@ -140,6 +141,7 @@ static bool adopt(struct tracer *t, const struct packet *u, const struct roce_pa
                 return false;
         roce_name_passive(t, c, p->qpn);
         miss_acceptance(t, c);
+        c->adopted = true;
         roce_take_request(t, c, c->pub.active, p);
         return true;
 }
@@ -254,7 +256,7 @@ static void name_active(struct tracer *t, struct roce_conn *c, const struct pack
         c->pub.qpn[active] = m->qpn;
         c->id[active] = m->local_id;
         answers->synced = true;
-        answers->next = m->psn;
+        answers->next = c->asked_psn = m->psn;
         roce_name(t, NAME_ID, c, active, m->local_id);
         roce_name(t, NAME_QP, c, active, m->qpn);
 }
@@ -266,7 +268,8 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
         struct roce_conn *c;
         struct trace_event e;
 
-        if (known && known->conn->pub.qpn[known->owner] == m->qpn && !known->conn->accepted) {
+        if (known && known->conn->pub.qpn[known->owner] == m->qpn &&
+            (!known->conn->accepted || known->conn->asked_psn == m->psn)) {
                 t->totals.repeated++;
                 return;
         }
@@ -291,11 +294,14 @@ static void take_rep(struct tracer *t, const struct cm_message *m, struct roce_c
         enum party active = c->pub.active, passive = peer_of(active);
         struct trace_event e = cm_event(t, c, TRACE_ACCEPT, passive, m);
 
-        if (c->accepted) {
+        if (c->accepted && !c->adopted) {
                 t->totals.repeated++;
                 return;
         }
+        if (c->adopted && c->pub.qpn[passive] != m->qpn) /* what was told since is of others */
+                trace_gap(t, &c->pub, passive, (struct trace_gap) { 0 });
         c->accepted = true;
+        c->adopted = false;
         c->id[passive] = m->local_id;
         c->dir[active].synced = true;
         c->dir[active].next = m->psn;
@@ -435,6 +441,7 @@ static void take_mad(struct tracer *t, const struct packet *u, struct cursor c)
 {
         struct cm_message m;
 
+        t->totals.sliced += c.n < c.whole;
         if (!cursor_take(&c, DETH_LEN) || !cm_parse(c.p, c.n, &m))
                 return;
         if (is_repeated(t->roce, u, c.p, c.n))
@@ -519,6 +526,7 @@ void roce_packet(struct tracer *t, const struct packet *u)
 
         if (!is_ready(t))
                 return;
+        t->totals.cut += !bth && c.whole >= BTH_LEN;
         if (!bth || !trim_end(&c, ICRC_LEN + (bth[1] >> 4 & 3u)))
                 return;
         p.qpn = be24_at(bth + 5);
@@ -528,7 +536,10 @@ void roce_packet(struct tracer *t, const struct packet *u)
                 return;
         }
         p.parts = bth[0] < OPCODES ? opcodes[bth[0]] : 0;
-        if (!p.parts || !parse_extensions(&c, &p))
+        if (!p.parts)
+                return;
+        t->totals.sliced += c.n < c.whole;
+        if (!parse_extensions(&c, &p))
                 return;
         p.data = c.p;
         p.n = (uint32_t)c.n;

@@ -52,6 +52,9 @@ struct roce_direction {
         struct trace_memory write;
         uint32_t written;
         bool cut;
+        bool acked; /* its peer has received all up to ... */
+        uint32_t ack_psn;
+        uint64_t ack_frame;
         struct roce_read *reads; /* READS of them, from the first on */
         unsigned next_read;
 };
@@ -61,7 +64,9 @@ struct roce_conn {
         struct roce_direction dir[2];
         uint32_t mtu; /* bytes; 0: not known */
         uint32_t id[2];
+        uint32_t asked_psn; /* of the request: what answers begin with */
         bool accepted, rejected, leaving;
+        bool adopted; /* its passive queue pair is a guess */
         struct roce_conn *earlier, *later;
 };
 

@@ -12,6 +12,7 @@ enum {
         PSN_MASK = 0xffffff,
         HELD_MAX = 64,       /* packets ahead of their turn, of one side; */
         HELD_ALL = 64 << 20, /* bytes of those of all sides */
+        LATE = 64,           /* frames: a packet may be caught as long after what acknowledges it */
         READS = 256,         /* outstanding ones of one side: what the CM can express */
         CAPSULE_MAX = 1 << 20,
         SYNDROME_KIND = 0x60, /* AETH (9.7.5.2.4): what it is; the rest: its code */
@@ -28,7 +29,7 @@ struct roce_held {
 };
 
 struct roce_read {
-        bool used, cut;
+        bool used, cut, holed;   /* holed: something of it is not in the capture */
         uint32_t psn, packets;   /* packets: of the answer; 0: not known */
         uint32_t key, len, next; /* next: offset of what should come */
         uint64_t addr;
@@ -219,6 +220,7 @@ static void process(struct tracer *t, struct roce_conn *c, enum party sender,
                 d->next = (p->psn + answer_packets(c, p->len)) & PSN_MASK;
         if (p->parts & READ && c->mtu == 0)
                 d->synced = false; /* whatever comes next */
+        d->acked &= psn_distance(d->next, (d->ack_psn + 1) & PSN_MASK) < 0;
         if (c->pub.whole_until[sender] < p->at.frame)
                 c->pub.whole_until[sender] = p->at.frame;
         if (p->parts & SEND)
@@ -251,12 +253,6 @@ static void skip_to(struct tracer *t, struct roce_conn *c, enum party sender, ui
         trace_gap(t, &c->pub, sender, (struct trace_gap) { .packets = (psn - d->next) & PSN_MASK });
         d->next = psn;
         release_held(t, c, sender);
-}
-
-void roce_flush(struct tracer *t, struct roce_conn *c, enum party sender)
-{
-        while (c->dir[sender].held)
-                skip_to(t, c, sender, c->dir[sender].held->packet.psn);
 }
 
 static void hold(struct tracer *t, struct roce_conn *c, enum party sender,
@@ -296,12 +292,50 @@ static void acknowledged(struct tracer *t, struct roce_conn *c, enum party sende
                 skip_to(t, c, peer, behind);
 }
 
+/* What `sender` has acknowledged and was not seen is a gap now. */
+static void settle(struct tracer *t, struct roce_conn *c, enum party sender)
+{
+        struct roce_direction *d = &c->dir[peer_of(sender)];
+
+        if (!d->acked)
+                return;
+        d->acked = false;
+        acknowledged(t, c, sender, d->ack_psn);
+}
+
+void roce_flush(struct tracer *t, struct roce_conn *c, enum party sender)
+{
+        while (c->dir[sender].held)
+                skip_to(t, c, sender, c->dir[sender].held->packet.psn);
+        settle(t, c, peer_of(sender));
+}
+
+/* An acknowledgement may be caught before its packet, which is waited for unless more comes of who has it. */
+static void acknowledge_late(struct tracer *t, struct roce_conn *c, enum party sender, uint32_t psn)
+{
+        struct roce_direction *d = &c->dir[peer_of(sender)];
+
+        if (!d->synced || psn_distance(d->next, (psn + 1) & PSN_MASK) >= 0)
+                return;
+        if (d->acked && t->at.frame - d->ack_frame > LATE)
+                settle(t, c, sender);
+        if (!d->acked) {
+                d->acked = true;
+                d->ack_psn = psn;
+                d->ack_frame = t->at.frame;
+        } else if (psn_distance(psn, d->ack_psn) > 0) {
+                d->ack_psn = psn;
+        }
+}
+
 void roce_take_request(struct tracer *t, struct roce_conn *c, enum party sender,
                        const struct roce_packet *p)
 {
         struct roce_direction *d = &c->dir[sender];
         int32_t ahead;
 
+        if (d->acked && t->at.frame - d->ack_frame > LATE)
+                settle(t, c, peer_of(sender));
         if (!d->synced) {
                 d->synced = true;
                 d->next = p->psn;
@@ -336,12 +370,16 @@ static struct roce_read *read_of(struct roce_direction *d, uint32_t psn)
 
 static void read_end(struct tracer *t, struct roce_conn *c, enum party sender, struct roce_read *r)
 {
-        struct trace_event e = trace_event_of(t, &c->pub, TRACE_READ_END, sender);
+        struct trace_event e;
 
+        if (r->holed || (!r->cut && r->next != r->len))
+                trace_gap(t, &c->pub, sender, (struct trace_gap) { .packets = 1 });
+        e = trace_event_of(t, &c->pub, TRACE_READ_END, sender);
         e.first = r->at;
-        e.memory = (struct trace_memory) {
-                .addr = r->addr, .key = r->key, .len = r->len, .cut = r->cut || r->next != r->len
-        };
+        e.memory = (struct trace_memory) { .addr = r->addr,
+                                           .key = r->key,
+                                           .len = r->len,
+                                           .cut = r->cut || r->holed || r->next != r->len };
         r->used = false;
         trace_emit(t, &e);
 }
@@ -361,7 +399,8 @@ static void take_read_answer(struct tracer *t, struct roce_conn *c, enum party s
                 t->totals.repeated++;
                 return;
         }
-        r->cut |= offset > r->next || p->n < p->whole;
+        r->cut |= p->n < p->whole;
+        r->holed |= offset > r->next;
         r->next = (uint32_t)offset + p->whole;
         e.memory = (struct trace_memory) { .addr = r->addr,
                                            .key = r->key,
@@ -404,7 +443,10 @@ void roce_take_answer(struct tracer *t, struct roce_conn *c, enum party sender,
                 emit_refusal(t, c, sender, p);
                 return;
         }
-        acknowledged(t, c, sender, p->psn);
-        if (p->parts & READ)
+        if (p->parts & READ) {
+                acknowledged(t, c, sender, p->psn);
                 take_read_answer(t, c, sender, p);
+        } else {
+                acknowledge_late(t, c, sender, p->psn);
+        }
 }

@@ -20,6 +20,8 @@ enum {
         LOOKED_AT = 32,      /* connections, to find an idle one */
         HANDSHAKE = 4096,    /* frames: what has brought no data by then is of little use */
         AHEAD = 64,          /* frames: as late may one come that was acknowledged already */
+        NESTED = 64,         /* acknowledgements that bring on one another */
+        FAR = 1 << 24, /* bytes: nothing that a receiver takes is as far from what it waits for */
 };
 
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT])
@@ -60,7 +62,8 @@ uint64_t capture_end_hash(const struct capture_end *e, uint64_t more)
 struct held { /* a segment that came too early */
         struct held *next;
         struct capture_place at;
-        uint32_t seq;
+        uint32_t seq, ack;
+        bool acks; /* that is to be taken before its data */
         size_t n, whole;
         uint8_t data[];
 };
@@ -72,6 +75,7 @@ struct stream {
         bool fin;
         uint32_t fin_seq;
         struct held *held, *held_last; /* by sequence number */
+        struct held *held_recent;      /* the one that came last; NULL: it is not there any more */
         size_t held_bytes;
         unsigned held_segments;
 };
@@ -81,6 +85,9 @@ struct tcp_conn_state {
         struct stream stream[2];
         bool closed;   /* only a SYN brings its ports back to life */
         bool bare;     /* no data has been seen: it is in the reader's list of these */
+        bool renewed;  /* a SYN asks for another connection, which there is if ... */
+        enum party by; /* ... what this one sends, */
+        uint32_t isn;  /* or what it is sent, is of this number */
         uint64_t last; /* frame */
         struct tcp_conn_state **bucket, *next;
         struct tcp_conn_state *earlier, *later; /* in order of appearance */
@@ -107,6 +114,7 @@ struct reader {
         int unknown_link; /* of the last frame of which it was not, or -1 */
         int more;         /* what capture_file_next() said last: 1: there may be more */
         unsigned conns, kept;
+        unsigned nested; /* acknowledgements that are being taken */
         size_t held_bytes;
         struct tcp_conn_state *bucket[BUCKETS];
         struct tcp_conn_state *all, *last, *hand, *recent; /* recent: found last */
@@ -155,6 +163,23 @@ static bool is_early(const struct stream *s, uint32_t seq)
         return is_before(s->next, seq);
 }
 
+static void take_ack(struct reader *r, struct tcp_conn_state *c, enum party sender, uint32_t ack);
+
+/* What it acknowledges comes before it, so that a gap is told before the answers to it. True: that has been looked at,
+ * and who is the first one held may be another. */
+static bool acknowledge_held(struct reader *r, struct tcp_conn_state *c, enum party sender)
+{
+        struct held *h = c->stream[sender].held;
+
+        if (!h->acks || r->nested == NESTED)
+                return false;
+        h->acks = false;
+        r->nested++;
+        take_ack(r, c, sender, h->ack);
+        r->nested--;
+        return true;
+}
+
 static void release_held(struct reader *r, struct tcp_conn_state *c, enum party sender)
 {
         struct stream *s = &c->stream[sender];
@@ -162,7 +187,11 @@ static void release_held(struct reader *r, struct tcp_conn_state *c, enum party 
         while (s->held && !is_early(s, s->held->seq)) {
                 struct held *h = s->held;
 
+                if (acknowledge_held(r, c, sender))
+                        continue;
                 s->held = h->next;
+                if (s->held_recent == h)
+                        s->held_recent = NULL;
                 s->held_bytes -= h->n;
                 r->held_bytes -= sizeof(*h) + h->n;
                 s->held_segments--;
@@ -177,7 +206,8 @@ static void skip_gap(struct reader *r, struct tcp_conn_state *c, enum party send
 {
         struct stream *s = &c->stream[sender];
 
-        deliver(r, c, sender, (struct piece) { NULL, 0, s->held->seq - s->next, &r->at });
+        if (is_early(s, s->held->seq))
+                deliver(r, c, sender, (struct piece) { NULL, 0, s->held->seq - s->next, &r->at });
         release_held(r, c, sender);
 }
 
@@ -191,17 +221,22 @@ static void hold(struct reader *r, struct stream *s, const struct packet *seg)
         }
         h->at = r->at;
         h->seq = seg->seq;
+        h->ack = seg->ack;
+        h->acks = seg->flags & TCP_ACK;
         h->n = seg->n;
         h->whole = seg->whole;
         memcpy(h->data, seg->data, seg->n);
         if (s->held && (int32_t)(s->held_last->seq - h->seq) <= 0) /* as most often */
                 at = &s->held_last->next;
+        else if (s->held_recent && (int32_t)(s->held_recent->seq - h->seq) <= 0)
+                at = &s->held_recent->next;
         while (*at && (int32_t)((*at)->seq - h->seq) <= 0)
                 at = &(*at)->next;
         h->next = *at;
         *at = h;
         if (!h->next)
                 s->held_last = h;
+        s->held_recent = h;
         s->held_bytes += h->n;
         r->held_bytes += sizeof(*h) + h->n;
         s->held_segments++;
@@ -230,15 +265,14 @@ static void take_ack(struct reader *r, struct tcp_conn_state *c, enum party send
 {
         enum party peer = peer_of(sender);
         struct stream *s = &c->stream[peer];
-        uint32_t missing;
+        uint32_t end = s->fin && is_before(s->fin_seq, ack) ? s->fin_seq : ack;
 
-        if (!s->synced || !is_early(s, ack))
+        if (!s->synced || !is_early(s, end))
                 return;
-        while (s->held && !is_before(ack, s->held->seq) && s->held->seq != ack)
+        while (s->held && !is_before(end, s->held->seq) && s->held->seq != end)
                 skip_gap(r, c, peer);
-        missing = ack - s->next;
-        if (is_early(s, ack) && missing > 1 && !s->fin)
-                deliver(r, c, peer, (struct piece) { NULL, 0, missing, &r->at });
+        if (is_early(s, end) && (end - s->next > 1 || s->fin))
+                deliver(r, c, peer, (struct piece) { NULL, 0, end - s->next, &r->at });
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -325,11 +359,22 @@ static void start(struct reader *r, struct tcp_conn_state *c, const struct packe
                 .midstream = !(s->flags & TCP_SYN),
         };
         memset(c->stream, 0, sizeof(c->stream));
-        c->closed = false;
+        c->closed = c->renewed = false;
         if (!c->bare)
                 enter_bare(r, c);
         if (r->ops->opened)
                 r->ops->opened(r->user, &c->pub, &r->at);
+}
+
+/* Nothing comes any more of what is missing, up to the FIN if there was one. */
+static void close_stream(struct reader *r, struct tcp_conn_state *c, enum party sender)
+{
+        struct stream *s = &c->stream[sender];
+
+        while (s->held)
+                skip_gap(r, c, sender);
+        if (s->fin && is_early(s, s->fin_seq))
+                deliver(r, c, sender, (struct piece) { NULL, 0, s->fin_seq - s->next, &r->at });
 }
 
 static void close_conn(struct reader *r, struct tcp_conn_state *c)
@@ -337,8 +382,7 @@ static void close_conn(struct reader *r, struct tcp_conn_state *c)
         if (c->closed)
                 return;
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
-                while (c->stream[p].held)
-                        skip_gap(r, c, p);
+                close_stream(r, c, p);
         c->closed = true;
         if (r->ops->closed)
                 r->ops->closed(r->user, &c->pub, &r->at);
@@ -412,14 +456,76 @@ static struct tcp_conn_state *conn_new(struct reader *r, const struct packet *s)
         return c;
 }
 
-/* A SYN that is no retransmission begins another connection between the same ports. */
-static bool is_anew(const struct tcp_conn_state *c, const struct packet *s)
+static enum party sender_of(const struct tcp_conn_state *c, const struct packet *s)
 {
-        const struct stream *host = &c->stream[PARTY_HOST];
+        return same_end(&c->pub.end[PARTY_HOST], &s->from) ? PARTY_HOST : PARTY_CONTROLLER;
+}
+
+static bool is_far(uint32_t a, uint32_t b)
+{
+        return a - b > FAR && b - a > FAR;
+}
+
+/* A SYN that is no retransmission asks for another connection between the same ports. Both sides may open one at once. */
+static bool asks_anew(const struct tcp_conn_state *c, const struct packet *s)
+{
+        enum party sender = sender_of(c, s);
+        const struct stream *own = &c->stream[sender];
 
         if ((s->flags & (TCP_SYN | TCP_ACK)) != TCP_SYN)
                 return false;
-        return c->closed || !host->synced || host->first != s->seq + 1;
+        return c->closed || (own->synced ? own->first != s->seq + 1 : sender == PARTY_HOST);
+}
+
+/* A connection that lives answers such a SYN with an acknowledgement of its own, and goes on (RFC 9293, 3.10.7.4): there
+ * is another one if its number is acknowledged, or what follows has it. */
+static bool is_renewed(const struct tcp_conn_state *c, const struct packet *s)
+{
+        if (!c->renewed || s->flags & TCP_RST)
+                return false;
+        return sender_of(c, s) == c->by
+                   ? !(s->flags & TCP_SYN) && s->seq == c->isn
+                   : s->flags & TCP_SYN && s->flags & TCP_ACK && s->ack == c->isn;
+}
+
+/* What can't be of the connection that is over, nor said again: that its ports are used once more was not seen. */
+static bool is_after_end(const struct tcp_conn_state *c, const struct packet *s)
+{
+        const struct stream *own = &c->stream[sender_of(c, s)];
+
+        if (s->flags & TCP_RST || (s->whole == 0 && !(s->flags & TCP_SYN)) || !own->synced)
+                return false;
+        return s->flags & TCP_SYN
+                   ? s->seq + 1 != own->first
+                   : is_far(s->seq, own->next) || (own->fin && is_before(own->fin_seq, s->seq));
+}
+
+static void renew(struct reader *r, struct tcp_conn_state *c)
+{
+        const struct packet syn = { .from = c->pub.end[c->by],
+                                    .to = c->pub.end[peer_of(c->by)],
+                                    .flags = TCP_SYN };
+        uint32_t isn = c->isn;
+
+        close_conn(r, c);
+        start(r, c, &syn);
+        c->stream[PARTY_HOST] =
+            (struct stream) { .synced = true, .begun = true, .first = isn, .next = isn };
+}
+
+/* The connection that the SYN is of, or NULL: that is not known yet. */
+static struct tcp_conn_state *ask(struct reader *r, struct tcp_conn_state *c,
+                                  const struct packet *s)
+{
+        if (!c->stream[PARTY_HOST].synced) {
+                close_conn(r, c);
+                start(r, c, s);
+                return c;
+        }
+        c->renewed = true;
+        c->by = sender_of(c, s);
+        c->isn = s->seq + 1;
+        return NULL;
 }
 
 static struct tcp_conn_state *conn_of(struct reader *r, const struct packet *s)
@@ -428,10 +534,12 @@ static struct tcp_conn_state *conn_of(struct reader *r, const struct packet *s)
 
         if (!c)
                 return s->flags & TCP_SYN || s->whole > 0 ? conn_new(r, s) : NULL;
-        if (is_anew(c, s)) {
-                close_conn(r, c);
+        if (c->closed && (asks_anew(c, s) || is_after_end(c, s)))
                 start(r, c, s);
-        }
+        else if (is_renewed(c, s))
+                renew(r, c);
+        else if (asks_anew(c, s))
+                return ask(r, c, s);
         return c->closed ? NULL : c;
 }
 
@@ -441,11 +549,17 @@ static bool is_done(const struct stream *s)
 }
 
 /* What this acknowledgement, the first sight of the other side's numbers, says of them. */
-static void sync_by_ack(struct stream *peer, const struct stream *own, const struct packet *p)
+static void sync_by_ack(struct reader *r, struct tcp_conn_state *c, enum party sender,
+                        const struct packet *p)
 {
+        const struct stream *own = &c->stream[sender];
+        struct stream *peer = &c->stream[peer_of(sender)];
+
         peer->synced = true;
         peer->first = peer->next = p->ack;
         peer->begun = p->flags & TCP_SYN || (own->begun && p->seq == own->first);
+        if (!peer->begun && !c->pub.midstream && r->ops->gap)
+                r->ops->gap(r->user, &c->pub, peer_of(sender), 0, &r->at);
 }
 
 static void sync(struct reader *r, struct tcp_conn_state *c, enum party sender,
@@ -470,7 +584,7 @@ static void take_segment(struct reader *r, const struct packet *seg)
         if (!c)
                 return;
         note_frame(r, c, seg->whole > 0);
-        sender = same_end(&c->pub.end[PARTY_HOST], &s.from) ? PARTY_HOST : PARTY_CONTROLLER;
+        sender = sender_of(c, &s);
         stream = &c->stream[sender];
         if (s.flags & TCP_SYN) {
                 s.seq++;
@@ -479,16 +593,17 @@ static void take_segment(struct reader *r, const struct packet *seg)
         if (!stream->synced && (s.flags & TCP_SYN || s.whole > 0))
                 sync(r, c, sender, &s);
         if (s.flags & TCP_ACK && !c->stream[peer_of(sender)].synced)
-                sync_by_ack(&c->stream[peer_of(sender)], stream, &s);
-        else if (s.flags & TCP_ACK)
-                take_ack(r, c, sender, s.ack);
+                sync_by_ack(r, c, sender, &s);
+        else if (s.flags & TCP_ACK && !(s.whole > 0 && is_early(stream, s.seq)))
+                take_ack(r, c, sender, s.ack); /* that of a held one is taken with it */
         if (s.whole > 0)
                 take_data(r, c, sender, &s);
         if (s.flags & TCP_FIN) {
                 stream->fin = true;
                 stream->fin_seq = s.seq + (uint32_t)s.whole;
         }
-        if (s.flags & TCP_RST || (is_done(&c->stream[0]) && is_done(&c->stream[1])))
+        if ((s.flags & TCP_RST && !(stream->synced && is_far(s.seq, stream->next))) ||
+            (is_done(&c->stream[0]) && is_done(&c->stream[1])))
                 close_conn(r, c);
 }
 
@@ -564,20 +679,29 @@ static enum packet_kind parse(struct reader *r, const uint8_t *p, const struct c
 static const struct stream *awaited(struct reader *r, const struct packet *p)
 {
         const struct tcp_conn_state *c = p->flags & TCP_ACK ? find(r, p) : NULL;
-        const struct stream *s;
+        const struct stream *own, *s;
 
         if (!c || c->closed)
                 return NULL;
-        s = &c->stream[same_end(&c->pub.end[PARTY_HOST], &p->from) ? PARTY_CONTROLLER : PARTY_HOST];
-        return s->synced && is_early(s, p->ack) && p->ack - s->next > 1 ? s : NULL;
+        own = &c->stream[sender_of(c, p)];
+        s = &c->stream[peer_of(sender_of(c, p))];
+        if (!s->synced) /* its SYN, which has been answered before */
+                return !c->pub.midstream && !(p->flags & TCP_SYN) && own->synced &&
+                               p->seq != own->first
+                           ? s
+                           : NULL;
+        return is_early(s, p->ack) && p->ack - s->next > 1 ? s : NULL;
 }
 
 /* Whether it has the next bytes of the stream that this segment acknowledges. */
 static bool has_next(const struct ahead *a, const struct packet *p, const struct stream *s)
 {
-        return a->kind == PACKET_TCP && a->p.whole > 0 && !is_early(s, a->p.seq) &&
-               is_before(s->next, a->p.seq + (uint32_t)a->p.whole) &&
-               same_end(&a->p.from, &p->to) && same_end(&a->p.to, &p->from);
+        bool next = s->synced ? a->p.whole > 0 && !is_early(s, a->p.seq) &&
+                                    is_before(s->next, a->p.seq + (uint32_t)a->p.whole)
+                              : a->p.flags & TCP_SYN;
+
+        return a->kind == PACKET_TCP && next && same_end(&a->p.from, &p->to) &&
+               same_end(&a->p.to, &p->from);
 }
 
 static struct ahead *unlink_ahead(struct reader *r, struct ahead **at)
@@ -620,8 +744,7 @@ static void put_ahead(struct reader *r, const struct capture_frame *frame)
         }
         while (*at)
                 at = &(*at)->next;
-        a->next = NULL;
-        a->at = r->read;
+        *a = (struct ahead) { .at = r->read };
         memcpy(a->frame, frame->p, frame->captured);
         a->kind = parse(r, a->frame, frame, &a->p);
         *at = a;

@@ -126,10 +126,10 @@ static bool take_pppoe(struct walk *w)
 
 /* --- IP --------------------------------------------------------------------------------------- */
 
-/* Mirrors may truncate what they send on in a tunnel: its IP header knows how much there was. */
+/* Mirrors may truncate what they send on: the IP header knows how much there was. */
 static void set_whole(struct walk *w, size_t whole)
 {
-        if (w->depth > 1 && w->c.whole < whole)
+        if (w->c.whole < whole)
                 w->c.whole = whole;
         cursor_trim(&w->c, whole);
 }

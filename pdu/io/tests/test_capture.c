@@ -271,6 +271,187 @@ static void test_ports_used_anew(void **state)
         assert_seen("1 open@1; 1h 'one'@4; 1 closed@5; 2 open@6; 2h 'two'@9; 2 closed@9; ");
 }
 
+/* --- frames that are lost, late, or not of this connection -------------------------------------- */
+
+enum { FRAMES = 16, SEQ = 14 + 20 + 4, ACK = SEQ + 4 };
+
+struct frame { /* one of those that were written, from 1 */
+        unsigned n;
+        uint32_t seq, ack; /* to be added */
+};
+#define AS_IS(number)                                                                              \
+        (struct frame)                                                                             \
+        {                                                                                          \
+                .n = (number)                                                                      \
+        }
+
+static uint32_t be32_of(const uint8_t *p)
+{
+        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void add_at(uint8_t *p, uint32_t more)
+{
+        uint32_t sum = htonl(be32_of(p) + more);
+
+        memcpy(p, &sum, sizeof(sum));
+}
+
+/* The file has these instead, in this order; the last one is 0. */
+static void rewrite(const struct frame *f)
+{
+        static uint8_t bytes[FRAMES + 1][256];
+        struct pcap_pkthdr heads[FRAMES + 1], *head;
+        const uint8_t *p;
+        pcap_dumper_t *to;
+        pcap_t *in;
+
+        assert_int_equal(capture_writer_close(out), 0);
+        in = pcap_open_offline(path, err);
+        assert_non_null(in);
+        for (unsigned i = 1; i <= FRAMES && pcap_next_ex(in, &head, &p) == 1; i++) {
+                heads[i] = *head;
+                memcpy(bytes[i], p, head->caplen);
+        }
+        to = pcap_dump_open(in, path);
+        assert_non_null(to);
+        for (; f->n; f++) {
+                uint8_t changed[256];
+
+                memcpy(changed, bytes[f->n], sizeof(changed));
+                add_at(changed + SEQ, f->seq);
+                add_at(changed + ACK, f->ack);
+                pcap_dump((uint8_t *)to, &heads[f->n], changed);
+        }
+        pcap_dump_close(to);
+        pcap_close(in);
+}
+
+static void assert_rewritten(const struct frame *f, const char *want)
+{
+        rewrite(f);
+        assert_int_equal(read_back(), 0);
+        assert_string_equal(seen.log, want);
+}
+
+/* 1 to 3: SYN, SYN-ACK, ACK; 4: "ab", 5: "cc", 6: "d", 7: RST of the host. */
+static void write_one(void)
+{
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "ab");
+        send_text(PARTY_CONTROLLER, "cc");
+        send_text(PARTY_HOST, "d");
+        capture_flow_close(out, &flow, PARTY_HOST, true, 0);
+}
+
+/* RFC 9293, 3.10.7.4: what is out of the window is acknowledged, and else ignored. */
+static void test_what_opens_and_ends_nothing(void **state)
+{
+        static const struct frame stray_syn[] = { AS_IS(1),       AS_IS(2), AS_IS(3), AS_IS(4),
+                                                  { 1, 5000, 0 }, AS_IS(5), AS_IS(6), AS_IS(0) };
+        static const struct frame stray_rst[] = { AS_IS(1),          AS_IS(2), AS_IS(3), AS_IS(4),
+                                                  { 7, 1 << 25, 0 }, AS_IS(5), AS_IS(6), AS_IS(0) };
+
+        (void)state;
+        write_one();
+        assert_rewritten(stray_syn, "1 open@1; 1h 'ab'@4; 1c 'cc'@6; 1h 'd'@7; 1 closed@7; ");
+        write_one();
+        assert_rewritten(stray_rst, "1 open@1; 1h 'ab'@4; 1c 'cc'@6; 1h 'd'@7; 1 closed@7; ");
+}
+
+static void test_another_between_the_same_ports(void **state)
+{
+        static const struct frame seen_whole[] = {
+                AS_IS(1),         AS_IS(2),         AS_IS(3),         AS_IS(4), { 1, 5000, 0 },
+                { 2, 900, 5000 }, { 3, 5000, 900 }, { 4, 5000, 900 }, AS_IS(0)
+        };
+        static const struct frame without_answer[] = { AS_IS(1),         AS_IS(2),
+                                                       AS_IS(3),         AS_IS(4),
+                                                       { 1, 5000, 0 },   { 4, 5000, 900 },
+                                                       { 5, 900, 5000 }, AS_IS(0) };
+        static const struct frame without_syn[] = { AS_IS(1), AS_IS(2), AS_IS(3),
+                                                    AS_IS(4), AS_IS(7), { 4, 1 << 25, 900 },
+                                                    AS_IS(0) };
+
+        (void)state;
+        write_one();
+        assert_rewritten(seen_whole, "1 open@1; 1h 'ab'@4; 1 closed@6; 2 open@6; 2h 'ab'@8; "
+                                     "2 closed@8; ");
+        write_one();
+        assert_rewritten(without_answer, "1 open@1; 1h 'ab'@4; 1 closed@6; 2 open@6; 2h 'ab'@6; "
+                                         "2c 'cc'@7; 2 closed@7; ");
+        write_one();
+        assert_rewritten(without_syn, "1 open@1; 1h 'ab'@4; 1c gap 2@5; 1 closed@5; 2 midstream@6; "
+                                      "2h 'ab'@6; 2 closed@6; ");
+}
+
+/* One byte that is missing may be a FIN, until that is known. */
+static void test_lost_before_the_end(void **state)
+{
+        static const struct frame told[] = { AS_IS(1), AS_IS(2), AS_IS(3), AS_IS(4), AS_IS(6),
+                                             AS_IS(7), AS_IS(8), AS_IS(9), AS_IS(0) };
+        static const struct frame untold[] = { AS_IS(1), AS_IS(2), AS_IS(3), AS_IS(4),
+                                               AS_IS(6), AS_IS(8), AS_IS(0) };
+
+        (void)state;
+        for (unsigned i = 0; i < 2; i++) { /* 5: "c"; 7 to 9: FINs */
+                begin();
+                capture_flow_open(out, &flow, NULL, NULL, 0);
+                send_text(PARTY_HOST, "ab");
+                send_text(PARTY_CONTROLLER, "c");
+                send_text(PARTY_HOST, "d");
+                capture_flow_close(out, &flow, PARTY_HOST, false, 0);
+                if (i == 0)
+                        assert_rewritten(told, "1 open@1; 1h 'ab'@4; 1h 'd'@5; 1c gap 1@8; "
+                                               "1 closed@8; ");
+                else
+                        assert_rewritten(untold,
+                                         "1 open@1; 1h 'ab'@4; 1h 'd'@5; 1c gap 1@6; 1 closed@6; ");
+        }
+}
+
+/* Data that was caught before the SYN of who it acknowledges. */
+static void test_crossed_with_the_handshake(void **state)
+{
+        static const struct frame crossed[] = { AS_IS(1), AS_IS(6), AS_IS(2), AS_IS(3),
+                                                AS_IS(4), AS_IS(5), AS_IS(0) };
+
+        (void)state;
+        write_one();
+        assert_rewritten(crossed, "1 open@1; 1h 'ab'@5; 1c 'cc'@6; 1h 'd'@2; 1 closed@4; ");
+}
+
+/* A frame that its slice has made shorter than its IP header says is cut, whatever length the capture gives it. */
+static void test_sliced(void **state)
+{
+        static uint8_t bytes[1500];
+        struct pcap_pkthdr *head;
+        pcap_dumper_t *to;
+        const uint8_t *p;
+        pcap_t *in;
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        capture_flow_data(out, &flow, PARTY_HOST, bytes, 1000, 0);
+        assert_int_equal(capture_writer_close(out), 0);
+        in = pcap_open_offline(path, err);
+        assert_non_null(in);
+        assert_int_equal(unlink(path), 0);
+        to = pcap_dump_open(in, path);
+        assert_non_null(to);
+        while (pcap_next_ex(in, &head, &p) == 1) {
+                if (head->caplen > 154)
+                        head->caplen = head->len = 154;
+                pcap_dump((uint8_t *)to, head, p);
+        }
+        pcap_dump_close(to);
+        pcap_close(in);
+        assert_int_equal(read_back(), 0);
+        assert_non_null(strstr(seen.log, "1h gap 900@4; "));
+}
+
 /* What was written is read back whole: so many connections, each opened and closed. */
 static void assert_connections(unsigned n)
 {
@@ -643,6 +824,11 @@ int main(void)
                 cmocka_unit_test(test_acknowledged_and_lost),
                 cmocka_unit_test(test_gap_is_given_up),
                 cmocka_unit_test(test_ports_used_anew),
+                cmocka_unit_test(test_what_opens_and_ends_nothing),
+                cmocka_unit_test(test_another_between_the_same_ports),
+                cmocka_unit_test(test_lost_before_the_end),
+                cmocka_unit_test(test_crossed_with_the_handshake),
+                cmocka_unit_test(test_sliced),
                 cmocka_unit_test(test_many),
                 cmocka_unit_test(test_a_flood_of_handshakes),
                 cmocka_unit_test(test_midstream),

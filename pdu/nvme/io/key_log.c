@@ -17,6 +17,7 @@ enum { LINE = 512 }; /* bytes; the longest line that counts has 162 */
 struct key_log {
         struct tls_secret *secrets;
         size_t count, cap;
+        size_t sorted; /* of them, from the first on; the others came since */
         struct auth_key psk;
 };
 
@@ -100,6 +101,16 @@ static void sort(struct key_log *k)
 {
         if (k->count > 0)
                 qsort(k->secrets, k->count, sizeof(*k->secrets), compare);
+        k->sorted = k->count;
+}
+
+/* Captures may have a block for each secret: not each of them is worth it. */
+static void sort_now_and_then(struct key_log *k)
+{
+        enum { FEW = 64 };
+
+        if (k->count - k->sorted > FEW + k->sorted / 4)
+                sort(k);
 }
 
 int key_log_add(struct key_log *k, const char *text, size_t len, char *error, size_t size)
@@ -115,7 +126,7 @@ int key_log_add(struct key_log *k, const char *text, size_t len, char *error, si
                 text += n;
                 len -= n;
         }
-        sort(k);
+        sort_now_and_then(k);
         return rc;
 }
 
@@ -163,9 +174,14 @@ const struct tls_secret *key_log_find(const struct key_log *k, const uint8_t ran
                                       enum tls_secret_kind kind)
 {
         struct tls_secret wanted = { .kind = (uint8_t)kind };
+        const struct tls_secret *found;
 
         memcpy(wanted.random, random, sizeof(wanted.random));
-        return k->count ? bsearch(&wanted, k->secrets, k->count, sizeof(wanted), compare) : NULL;
+        found = k->sorted ? bsearch(&wanted, k->secrets, k->sorted, sizeof(wanted), compare) : NULL;
+        for (size_t i = k->sorted; !found && i < k->count; i++)
+                if (compare(&wanted, &k->secrets[i]) == 0)
+                        found = &k->secrets[i];
+        return found;
 }
 
 /* --- what is written ------------------------------------------------------------------------------ */
