@@ -299,8 +299,8 @@ void expect_connected(struct queue *q, uint16_t cid);
 /* What send_connect() would send as data, to be changed. */
 struct connect_data connect_data(struct queue *q);
 
-/* A command of which the SGL describes the first half of the data, so many bytes; over TCP in the capsule if that has room
- * for all of it, for there are targets that ask for no R2T then. Returns the CID. */
+/* A command whose data has so many bytes, and whose SGL describes the first half of them; over TCP in the capsule if that
+ * has room for all, for there are targets that ask for no R2T then. Returns the CID. */
 uint16_t send_half(struct queue *q, uint8_t opc, uint32_t nsid, uint32_t cdw10, const void *data,
                    uint32_t bytes);
 
@@ -411,6 +411,8 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid);
 uint32_t r2t_bytes(struct t *t);
 /* Bytes of a transfer that is large, but not too large for the target: 256 KiB, MDTS or what is left. */
 uint32_t large_bytes(struct t *t);
+/* An I/O queue on which a Compare of a block, in its capsule, can be fused with a Write; skips the case where it can't. */
+struct queue *fusing_queue(struct t *t);
 /* Where this case's range starts: words that take blocks count from there. */
 uint64_t own_lba(const struct t *t);
 /* ... and how long it is: 256 KiB at least. */
@@ -574,6 +576,8 @@ bool answers_within(struct queue *q, uint16_t cid, unsigned ms);
 /* The next R2T, of whichever command, if one comes within ms: for how many commands at a time a controller asks
  * for data, and in which order, is its affair (T1.0 3.3.2.2). */
 bool r2t_within(struct queue *q, unsigned ms, struct r2t *r);
+/* The next R2T of this command, if one comes within ms, whatever else comes meanwhile. */
+bool asked_within(struct queue *q, uint16_t cid, unsigned ms, struct r2t *r);
 /* No event is reported that can be disabled, and none from before waits: for what a target has to say at any
  * time (5.1.25.1.5) is no fault of it. */
 void disable_events(struct queue *q);

@@ -349,6 +349,17 @@ void undo(struct t *t)
         }
 }
 
+struct queue *fusing_queue(struct t *t)
+{
+        struct queue *q = io_queue(t);
+
+        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
+        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block,
+                "the capsule has no room for data");
+        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
+        return q;
+}
+
 uint16_t send_half(struct queue *q, uint8_t opc, uint32_t nsid, uint32_t cdw10, const void *data,
                    uint32_t bytes)
 {

@@ -994,6 +994,20 @@ bool r2t_within(struct queue *q, unsigned ms, struct r2t *r)
         return true;
 }
 
+static bool is_r2t_of(const struct seen *s, uint16_t cid)
+{
+        return message_is(&s->m, PDU_R2T) && of_command(s, cid);
+}
+
+bool asked_within(struct queue *q, uint16_t cid, unsigned ms, struct r2t *r)
+{
+        struct seen *s = await(q, is_r2t_of, cid, t_deadline(q->t, ms));
+
+        if (s)
+                *r = r2t_of(q, s);
+        return s;
+}
+
 static void read_and_clear(struct queue *q, uint8_t lid, uint32_t bytes)
 {
         finish(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,

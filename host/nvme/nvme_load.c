@@ -58,7 +58,7 @@ static void put_off(struct nvme_io *n)
         struct host_queue *q = queue_of(n->load, n->queue);
 
         n->tries++;
-        n->due = loop_now_ms() + delay_of(ctrl_of(n->load), n);
+        n->due = loop_now_ms() + 1 + delay_of(ctrl_of(n->load), n); /* 1: the ms that has begun */
         n->next = q->later;
         q->later = n;
 }

@@ -130,7 +130,7 @@ static struct roce_conn *nameless(struct roce *r, const struct packet *u)
                         return NULL;
                 found = c;
         }
-        return found;
+        return c ? NULL : found; /* there may be more */
 }
 
 static bool adopt(struct tracer *t, const struct packet *u, const struct roce_packet *p)
@@ -293,18 +293,22 @@ static void take_rep(struct tracer *t, const struct cm_message *m, struct roce_c
 {
         enum party active = c->pub.active, passive = peer_of(active);
         struct trace_event e = cm_event(t, c, TRACE_ACCEPT, passive, m);
+        bool guessed;
 
         if (c->accepted && !c->adopted) {
                 t->totals.repeated++;
                 return;
         }
-        if (c->adopted && c->pub.qpn[passive] != m->qpn) /* what was told since is of others */
+        guessed = c->adopted && c->pub.qpn[passive] == m->qpn;
+        if (c->adopted && !guessed) /* what was told since is of others */
                 trace_gap(t, &c->pub, passive, (struct trace_gap) { 0 });
         c->accepted = true;
         c->adopted = false;
         c->id[passive] = m->local_id;
-        c->dir[active].synced = true;
-        c->dir[active].next = m->psn;
+        if (!guessed) { /* else its packets have been taken */
+                c->dir[active].synced = true;
+                c->dir[active].next = m->psn;
+        }
         roce_name(t, NAME_ID, c, passive, m->local_id);
         roce_name_passive(t, c, m->qpn);
         trace_emit(t, &e);

@@ -370,11 +370,10 @@ static struct roce_read *read_of(struct roce_direction *d, uint32_t psn)
 
 static void read_end(struct tracer *t, struct roce_conn *c, enum party sender, struct roce_read *r)
 {
-        struct trace_event e;
+        struct trace_event e = trace_event_of(t, &c->pub, TRACE_READ_END, sender);
 
-        if (r->holed || (!r->cut && r->next != r->len))
-                trace_gap(t, &c->pub, sender, (struct trace_gap) { .packets = 1 });
-        e = trace_event_of(t, &c->pub, TRACE_READ_END, sender);
+        /* No message is missing with it, so it is no gap of the session. */
+        t->totals.gaps += r->holed || (!r->cut && r->next != r->len);
         e.first = r->at;
         e.memory = (struct trace_memory) { .addr = r->addr,
                                            .key = r->key,

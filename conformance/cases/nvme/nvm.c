@@ -204,6 +204,7 @@ static void expect_beyond_last(struct queue *q, uint8_t opc)
         uint64_t last = caps(q->t)->blocks - 1;
         struct reply before = finish(q, send_last(q, NVME_READ, NULL)), after, r;
 
+        require(q->t, !caps(q->t)->read_only, "the namespace is write protected");
         require(q->t, before.status == NVME_SUCCESS, "the last block cannot be read");
         r = finish(q, send_bare_at(q, opc, last, 2));
         after = finish(q, send_last(q, NVME_READ, NULL));
@@ -340,19 +341,6 @@ CASE("nvm/compare/byte", MUST, RULES(NVM_COMPARE),
                 change_byte(q, data, at[i]);
                 expect_error(q, send_compare(q, .bytes = n, .data = data), NVME_COMPARE_FAILURE);
         }
-}
-
-/* An I/O queue on which a Compare and a Write of a block can be fused. */
-static struct queue *fusing_queue(struct t *t)
-{
-        struct queue *q = io_queue(t);
-
-        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
-        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block,
-                "the capsule has no "
-                "room for data");
-        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
-        return q;
 }
 
 CASE("nvm/fused/compare-write", MUST, RULES(NVM_FUSED),

@@ -116,9 +116,10 @@ static unsigned largest(struct t *t, const struct id_ns *ns, struct copy_range *
 {
         uint32_t mssrl = le16_get(ns->mssrl), mcl = le32_get(ns->mcl);
         uint32_t room = own_bytes(t) / caps(t)->block / 2, most = mcl < room ? mcl : room;
+        uint32_t fit = caps(t)->mdts ? caps(t)->mdts / sizeof(*range) : ns->msrc + 1u;
         unsigned n = 0;
 
-        for (*blocks = 0; mssrl > 0 && n <= ns->msrc && *blocks < most; n++) {
+        for (*blocks = 0; mssrl > 0 && n <= ns->msrc && n < fit && *blocks < most; n++) {
                 uint32_t size = most - *blocks < mssrl ? most - *blocks : mssrl;
 
                 range[n] = blocks_from(t, *blocks, size);

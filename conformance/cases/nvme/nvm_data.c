@@ -364,23 +364,11 @@ CASE("nvm/fused/through-r2t", MUST, RULES(NVM_FUSED),
         want_bytes(t, "what the Write wrote", read_blocks(q, 0, n), data + n, n);
 }
 
-/* A queue on which a Compare in its capsule can be fused with a Write whose data is not in one. */
-static struct queue *pair_queue(struct t *t)
-{
-        struct queue *q = io_queue(t);
-
-        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
-        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block,
-                "the capsule has no room for data");
-        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
-        return q;
-}
-
 CASE("nvm/fused/fails-before-data", MUST, RULES(NVM_FUSED),
      "A fused Write whose data is not in the capsule writes nothing if its Compare fails",
      .writes = true)
 {
-        struct queue *q = pair_queue(t);
+        struct queue *q = fusing_queue(t);
         uint32_t n = caps(t)->block;
         const uint8_t *data = pattern(t, 2 * n);
         uint16_t compare, write;
@@ -422,7 +410,7 @@ CASE("tcp/r2t/fused-atomic", MUST, RULES(NVM_FUSED),
      .writes = true)
 {
         enum { ASKED_MS = 1000, BOTH_BEGUN_MS = 100 };
-        struct queue *q = pair_queue(t), *other = io_queue(t);
+        struct queue *q = fusing_queue(t), *other = io_queue(t);
         uint32_t n = caps(t)->block;
         const uint8_t *data = pattern(t, 3 * n);
         struct fused late, early;
@@ -431,7 +419,8 @@ CASE("tcp/r2t/fused-atomic", MUST, RULES(NVM_FUSED),
 
         put_block(q, 0, data);
         late = send_fused(q, data, data + n, false);
-        require(t, r2t_within(q, ASKED_MS, &r), "the Write is not asked for its data");
+        require(t, asked_within(q, late.write, ASKED_MS, &r),
+                "the Write is not asked for its data at once");
         early = send_fused(other, data, data + 2 * n, true);
         (void)answers_within(other, early.write, BOTH_BEGUN_MS);
         serve(q, r);

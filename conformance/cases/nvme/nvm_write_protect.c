@@ -248,13 +248,11 @@ CASE("nvm/write-protect/notice", MUST, RULES(AER_REPORTED),
      "changed",
      .writes = true, .alone = true, .after = undo)
 {
-        enum {
-                EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
-                PATIENCE = 40
-        };
+        enum { EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16 };
         struct queue *q = io_queue(t), *other = admin_queue(t);
         uint32_t nsid = caps(t)->nsid;
         uint16_t aer, status;
+        uint64_t until = 0;
         bool reported;
 
         require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0),
@@ -267,11 +265,10 @@ CASE("nvm/write-protect/notice", MUST, RULES(AER_REPORTED),
         expect_works(other);
         require(t, !answered(other, aer), "there is an event already");
         protect(q);
-        for (unsigned i = 0; i < PATIENCE && !answered(other, aer); i++) {
-                pause_ms(t, 50);
+        do {
                 expect_works(other);
-        }
-        reported = answered(other, aer);
+                reported = answered(other, aer);
+        } while (!reported && look_again(t, &until));
         status = unprotect(q);
         want_eq(t, "the status of Set Features with No Write Protect", status, NVME_SUCCESS);
         want(t, reported, "Attached Namespace Attribute Changed", "no event");

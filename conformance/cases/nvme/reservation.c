@@ -147,11 +147,11 @@ CASE("base/reservation/coded-values", MUST, RULES(RESV_CODED),
 /* A key of which the first bytes are all, and half the data that the command has. */
 static uint16_t send_half_of(struct queue *q, uint8_t opc, uint32_t cdw10, uint64_t key)
 {
-        uint8_t data[16] = { 0 };
+        uint32_t bytes = opc == NVME_RESERVATION_RELEASE ? 8 : 16;
+        uint8_t *data = t_alloc(q->t, bytes);
 
         le_put(data, 8, key);
-        return send_half(q, opc, caps(q->t)->nsid, cdw10, data,
-                         opc == NVME_RESERVATION_RELEASE ? 8 : sizeof(data));
+        return send_half(q, opc, caps(q->t)->nsid, cdw10, data, bytes);
 }
 
 CASE("base/reservation/sgl-short", MUST, RULES(FAB_SGL_SHORT),

@@ -574,6 +574,14 @@ static void sync(struct reader *r, struct tcp_conn_state *c, enum party sender,
                 r->ops->gap(r->user, &c->pub, sender, 0, &r->at);
 }
 
+/* What a segment that is held acknowledges is taken with it, unless both sides would wait for each other. */
+static bool waits_with_data(const struct tcp_conn_state *c, enum party sender,
+                            const struct packet *s)
+{
+        return s->whole > 0 && is_early(&c->stream[sender], s->seq) &&
+               !c->stream[peer_of(sender)].held;
+}
+
 static void take_segment(struct reader *r, const struct packet *seg)
 {
         struct tcp_conn_state *c = conn_of(r, seg);
@@ -594,8 +602,8 @@ static void take_segment(struct reader *r, const struct packet *seg)
                 sync(r, c, sender, &s);
         if (s.flags & TCP_ACK && !c->stream[peer_of(sender)].synced)
                 sync_by_ack(r, c, sender, &s);
-        else if (s.flags & TCP_ACK && !(s.whole > 0 && is_early(stream, s.seq)))
-                take_ack(r, c, sender, s.ack); /* that of a held one is taken with it */
+        else if (s.flags & TCP_ACK && !waits_with_data(c, sender, &s))
+                take_ack(r, c, sender, s.ack);
         if (s.whole > 0)
                 take_data(r, c, sender, &s);
         if (s.flags & TCP_FIN) {

@@ -9,8 +9,8 @@
  * IP headers. A UDP port alone is no proof: where the header after it is not a tunnel's, or holds
  * nothing that is known, it is a datagram like others. Addresses and ports are those of the innermost
  * headers; which tunnel it was is not told, so two networks (VNIs) that use the same inner addresses
- * and ports at the same time are taken for one. Where a mirror truncated a frame in its tunnel, the
- * inner IP header says how much there was.
+ * and ports at the same time are taken for one. Where a mirror or a packet broker truncated a
+ * frame, whatever length the capture gives it, the innermost IP header says how much there was.
  */
 #ifndef NVMF_IO_PACKET_H
 #define NVMF_IO_PACKET_H
