@@ -483,8 +483,8 @@ enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
         status = run(&a);
         if (a.verdict != CTRL_PARKED) /* it may have been completed: not ours any more */
                 end(&a, status);
-        if (a.verdict == CTRL_COMPLETE && a.ctrl)
-                features_protected(a.ctrl, r);
+        if (a.verdict != CTRL_PARKED && a.ctrl)
+                features_protected(a.ctrl, r, a.verdict != CTRL_FLUSH);
         return a.verdict;
 }
 

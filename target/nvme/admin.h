@@ -217,9 +217,11 @@ struct pel_stamp settings_stamp(const struct ctrl *c, uint64_t now);
 enum { ROOM_TEMP = 300 }; /* kelvins: what the composite temperature is */
 /* Whether that is beyond a threshold; under the controller's lock. */
 bool settings_too_hot(const struct ctrl *c);
-/* On a reactor, without a lock: a command has ended with the status in r->cqe. If it is a Set Features of write
- * protection, what it changed is told to hosts, or put back. */
-void features_protected(const struct ctrl *c, const struct request *r);
+/* On a reactor, without a lock: a command has been executed, with the status in r->cqe, and ends with that, or with
+ * its flush. If it is a Set Features of write protection, what it changed is told to hosts, or put back where it failed. */
+void features_protected(const struct ctrl *c, const struct request *r, bool ends);
+/* ... and its flush has ended with that status: where that failed, all is put back, and told again. */
+void features_flushed(const struct ctrl *c, const struct request *r);
 
 /* Takes the oldest page of the log away, under the controller's lock; all zero: there is none. */
 struct log_reservation notices_read(struct ctrl *c);

@@ -323,7 +323,7 @@ void ctrl_flushed(struct ctrl_queue *q, struct request *r)
 
         if (r->sqe.opc == NVME_SET_FEATURES) {
                 if (c)
-                        features_protected(c, r);
+                        features_flushed(c, r);
                 return;
         }
         if (c && le32_get(r->sqe.property.ofst) == PROP_NSSD) {

@@ -442,8 +442,8 @@ static uint16_t sanitize_config(const struct admin *a)
 
 enum { PROTECT = 1, UNTIL_POWER_CYCLE = 2 };
 
-/* What was written before is on the disk when the command completes. Who protects what is being protected
- * is the one whose flush counts. */
+/* What was written before is on the disk when the command completes. Of several that protect a namespace the
+ * last one's flush counts. */
 static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
 {
         struct nvme_ns *own = nvme_ns(ns);
@@ -493,22 +493,50 @@ static void begin_protection(const struct ctrl *c, const struct request *r)
         }
 }
 
-void features_protected(const struct ctrl *c, const struct request *r)
+static bool is_protection(const struct ctrl *c, const struct request *r)
+{
+        return c->subsystem && r->sqe.opc == NVME_SET_FEATURES && fid_of(r) == FEAT_WRITE_PROTECT;
+}
+
+/* False: it had not changed that, or another one has taken that over. */
+static bool forget_protection(struct ns *ns, const struct request *r)
+{
+        return atomic_compare_exchange_strong(&nvme_ns(ns)->protector, &r, NULL);
+}
+
+static bool undo_protection(struct ns *ns, const struct request *r)
+{
+        return forget_protection(ns, r) && ns_protect(ns, !atomic_load(&ns->protection)) == NS_DONE;
+}
+
+static bool has_protected(const struct ns *ns, const struct request *r)
+{
+        return atomic_load(&nvme_ns(ns)->protector) == r;
+}
+
+void features_protected(const struct ctrl *c, const struct request *r, bool ends)
 {
         bool done = cqe_status(&r->cqe) == NVME_SUCCESS;
-        const struct request *by;
 
-        if (!c->subsystem || r->sqe.opc != NVME_SET_FEATURES || fid_of(r) != FEAT_WRITE_PROTECT)
-                return;
-        for (struct ns *ns = c->subsystem->ns; ns; ns = ns->next) {
-                by = r;
-                if (!atomic_compare_exchange_strong(&nvme_ns(ns)->protector, &by, NULL))
-                        continue;
-                if (!done)
-                        ns_protect(ns, !atomic_load(&ns->protection));
-                else if (!has_flaw(c->env, FLAW_PROTECT_SILENT))
+        for (struct ns *ns = is_protection(c, r) ? c->subsystem->ns : NULL; ns; ns = ns->next) {
+                if (done && has_protected(ns, r) && !has_flaw(c->env, FLAW_PROTECT_SILENT))
                         report_protection(c, ns);
+                if (!done)
+                        undo_protection(ns, r);
+                else if (ends)
+                        forget_protection(ns, r);
         }
+}
+
+void features_flushed(const struct ctrl *c, const struct request *r)
+{
+        bool done = cqe_status(&r->cqe) == NVME_SUCCESS;
+
+        for (struct ns *ns = is_protection(c, r) ? c->subsystem->ns : NULL; ns; ns = ns->next)
+                if (done)
+                        forget_protection(ns, r);
+                else if (undo_protection(ns, r))
+                        report_protection(c, ns);
 }
 
 /* Namespace Write Protection Config, which has no default (8.1.16). */

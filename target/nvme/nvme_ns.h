@@ -26,7 +26,8 @@ struct nvme_ns {
         _Atomic(struct ns_flips *) flips; /* ... but for these; NULL: there are none */
         atomic_bool upset;                /* FLAW_FORMAT_UPSETS: its next command fails */
         struct ns *grave;                 /* among those that hosts have deleted */
-        /* The Set Features that has changed its write protection and has not ended yet; NULL: there is none. */
+        /* The last Set Features that has changed its write protection, by which it is put back if its flush fails;
+         * NULL: there is none. */
         _Atomic(const struct request *) protector;
 };
 
