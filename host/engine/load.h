@@ -31,6 +31,8 @@ struct load_io { /* begins the family's: load_ops.io_bytes, zero at first */
         void (*done)(struct load_io *io, void *user);
         void *user;
         enum load_outcome outcome; /* in done() */
+        uint64_t
+            held_until; /* loop_now_ns() when the family sends it once more: the timeout counts from there */
 };
 
 enum { LOAD_FDS = 4 }; /* descriptors of one queue at most */

@@ -10,12 +10,12 @@
 
 #include "pdu/io/loop.h"
 #include "random.h"
+#include "time.h"
 
 enum {
         IDLE_SPINS = 256, /* polls of all queues without a byte before the clock is read */
         SLEEP_MS = 100,
         WATCH_MS = 20,
-        NS_PER_MS = 1000000,
 };
 
 struct worker;

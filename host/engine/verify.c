@@ -7,11 +7,9 @@
 
 #include "pdu/io/loop.h"
 #include "random.h"
+#include "time.h"
 
-enum {
-        SKIP_ONE_IN = 8, /* pieces that a step leaves as they are */
-        NS_PER_MS = 1000000,
-};
+enum { SKIP_ONE_IN = 8 }; /* pieces that a step leaves as they are */
 
 struct job {                    /* a piece of the range */
         uint32_t first, blocks; /* from the start of the range */
@@ -235,6 +233,12 @@ static bool feed(struct verify *v, unsigned queue)
         return busy;
 }
 
+/* When its last try went to the other side, or will go. */
+static uint64_t sent_at(const struct slot *s)
+{
+        return s->io.held_until > s->started ? s->io.held_until : s->started;
+}
+
 static int overdue(struct verify *v)
 {
         uint64_t limit = (uint64_t)v->l->timeout * NS_PER_MS, now = loop_now_ns();
@@ -242,7 +246,7 @@ static int overdue(struct verify *v)
         for (size_t i = 0; i < (size_t)v->l->queues * v->o->depth; i++) {
                 const struct slot *s = slot_of(v, i);
 
-                if (s->busy && now - s->started > limit)
+                if (s->busy && now > sent_at(s) + limit)
                         return host_fail(v->error, HOST_BROKEN,
                                          "queue %u: no response to a %s within %u ms",
                                          load_number(v->l, s->job.queue),

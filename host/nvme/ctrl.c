@@ -14,7 +14,6 @@
 #include "tls_flaws.h"
 
 enum {
-        NS_PER_MS = 1000000,
         CAP_TO_MS = 500,
         SHUTDOWN_MIN = 5000, /* ms */
         SHUTDOWN_MAX = 60000,

@@ -2,19 +2,22 @@
 #include "nvme_load.h"
 
 #include "build.h"
+#include "host/engine/time.h"
 #include "pdu/io/json.h"
 
 enum {
         TRIES_MORE = 5,
-        DELAY_MS = 100, /* before the first one where CRD names none; doubled for each */
-        CRDT_MS = 100,  /* unit of CRDT1, ... */
+        DELAY_MS =
+            100, /* before the first one where CRD names none; doubled for each, TRIES_MORE at most */
+        CRDT_MS = 100, /* unit of CRDT1, ... */
 };
 
 struct nvme_io {
         struct load_io io; /* first */
         struct host_cmd cmd;
         struct load *load;
-        unsigned queue, tries; /* tries: those that failed by a status that passes */
+        unsigned queue, tries; /* tries: those that failed by a status that passes, ... */
+        uint64_t since;        /* ... the first of them at this ms */
         uint64_t due;          /* ms: when it is sent once more, ... */
         struct nvme_io *next;  /* ... in the queue's `later` */
 };
@@ -31,34 +34,46 @@ static struct host_queue *queue_of(const struct load *l, unsigned queue)
 
 /* --- once more (Base 2.2 9.6.3): what a controller cannot do now, it may be able to do soon ------- */
 
+static bool is_of_ana(uint16_t status)
+{
+        return status == NVME_ANA_INACCESSIBLE || status == NVME_ANA_TRANSITION;
+}
+
 static bool passes(const struct host_cmd *cmd)
 {
-        switch (cmd->status) {
-        case NVME_INTERRUPTED:
-        case NVME_NS_NOT_READY:
-        case NVME_ANA_INACCESSIBLE:
-        case NVME_ANA_TRANSITION:
-                return !cqe_dnr(&cmd->cqe);
-        default:
-                return false;
-        }
+        uint16_t status = cmd->status;
+
+        return (is_of_ana(status) || status == NVME_INTERRUPTED || status == NVME_NS_NOT_READY) &&
+               !cqe_dnr(&cmd->cqe);
+}
+
+/* A transition may take ANATT (8.1.1.6), which is in seconds. */
+static bool is_worth_a_try(const struct nvme_io *n)
+{
+        const struct host_ctrl *c = ctrl_of(n->load);
+
+        return n->tries < TRIES_MORE ||
+               (is_of_ana(n->cmd.status) && loop_now_ms() - n->since < c->id.anatt * 1000u);
 }
 
 static uint64_t delay_of(const struct host_ctrl *c, const struct nvme_io *n)
 {
         const le16_t times[] = { c->id.crdt1, c->id.crdt2, c->id.crdt3 };
         unsigned crd = le16_get(n->cmd.cqe.sf) >> 12 & 3;
+        unsigned doubled = n->tries < TRIES_MORE ? n->tries : TRIES_MORE - 1;
 
-        return crd ? (uint64_t)le16_get(times[crd - 1]) * CRDT_MS
-                   : (uint64_t)DELAY_MS << (n->tries - 1);
+        return crd ? (uint64_t)le16_get(times[crd - 1]) * CRDT_MS : (uint64_t)DELAY_MS << doubled;
 }
 
 static void put_off(struct nvme_io *n)
 {
         struct host_queue *q = queue_of(n->load, n->queue);
+        uint64_t now = loop_now_ms();
 
-        n->tries++;
-        n->due = loop_now_ms() + 1 + delay_of(ctrl_of(n->load), n); /* 1: the ms that has begun */
+        n->due = now + 1 + delay_of(ctrl_of(n->load), n); /* 1: the ms that has begun */
+        n->io.held_until = n->due * NS_PER_MS;
+        if (n->tries++ == 0)
+                n->since = now;
         n->next = q->later;
         q->later = n;
 }
@@ -67,7 +82,7 @@ static void ended(struct host_cmd *cmd, void *user)
 {
         struct nvme_io *n = user;
 
-        if (passes(cmd) && n->tries < TRIES_MORE) {
+        if (passes(cmd) && is_worth_a_try(n)) {
                 put_off(n);
                 return;
         }
@@ -99,6 +114,7 @@ static int submit(struct load *l, unsigned queue, struct load_io *io)
         n->load = l;
         n->queue = queue;
         n->tries = 0;
+        n->io.held_until = 0;
         return submit_again(l, queue, n);
 }
 
