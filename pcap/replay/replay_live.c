@@ -10,7 +10,6 @@
 #include "pdu/nvme/wire/fabrics.h"
 
 enum {
-        NS_PER_MS = 1000000,
         CAP_TO_MS = 500,
         SHUTDOWN_MS = 5000,
         POLL_MS = 20,             /* between looks at CSTS */
