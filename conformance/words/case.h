@@ -409,6 +409,10 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid);
 /* Bytes of such a Write: blocks, more than a capsule holds and 8 KiB at least if one H2CData
  * (MAXH2CDATA) and MDTS allow it. */
 uint32_t r2t_bytes(struct t *t);
+/* Bytes that MDTS of a controller allows, in units of CAP.MPSMIN; 0: any number. */
+uint32_t mdts_bytes(uint8_t mdts, uint64_t cap);
+/* VS of revisions that may have assigned what is reserved up to 2.2 (B2.2 1.4). */
+#define VS_LATER NVME_VERSION(2, 3, 0)
 /* Bytes of a transfer that is large, but not too large for the target: 256 KiB, MDTS or what is left. */
 uint32_t large_bytes(struct t *t);
 /* An I/O queue on which a Compare of a block, in its capsule, can be fused with a Write; skips the case where it can't. */
@@ -581,6 +585,8 @@ bool asked_within(struct queue *q, uint16_t cid, unsigned ms, struct r2t *r);
 /* No event is reported that can be disabled, and none from before waits: for what a target has to say at any
  * time (5.1.25.1.5) is no fault of it. */
 void disable_events(struct queue *q);
+/* A status that passes by itself, as Sanitize In Progress: should the case fail, it is run again. */
+void note_passing(struct queue *q, struct reply r);
 /* Whether the response to this Asynchronous Event Request is there, and is of such an event. */
 bool reports_event(struct queue *q, uint16_t cid);
 /* r is of such a request: the case is skipped where its status says that there are none, as administrative controllers may,

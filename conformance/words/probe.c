@@ -52,7 +52,7 @@ static uint32_t capsule_bytes(uint32_t ioccsz, uint32_t icdoff)
 }
 
 /* In pages of CAP.MPSMIN; what no command can reach is no limit. */
-static uint32_t bytes_of_mdts(uint8_t mdts, uint64_t cap)
+uint32_t mdts_bytes(uint8_t mdts, uint64_t cap)
 {
         unsigned shift = 12 + (unsigned)(cap >> 48 & 0xf) + mdts;
 
@@ -105,7 +105,7 @@ static void probe_controller(struct t *t)
         c->icdoff = t_is_rdma(t) ? le16_get(c->id.icdoff) : 0;
         c->msdbd = c->id.msdbd;
         c->in_capsule = capsule_bytes(le32_get(c->id.ioccsz), c->icdoff);
-        c->mdts = bytes_of_mdts(c->id.mdts, c->cap);
+        c->mdts = mdts_bytes(c->id.mdts, c->cap);
         c->io = c->id.cntrltype <= CNTRLTYPE_IO;
         c->reach = REACH_CONTROLLER;
 }

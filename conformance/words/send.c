@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "case_auth.h"
+#include "pdu/nvme/machine/judge.h"
 #include "pdu/nvme/wire/text.h"
 #include "words.h"
 
@@ -20,12 +21,22 @@ void mutate(struct queue *q, const char *field, uint64_t value)
 
 /* --- commands ------------------------------------------------------------------------------ */
 
+struct command *find_command(const struct queue *q, uint16_t cid)
+{
+        struct command *c = q->commands;
+
+        while (c && c->cid != cid)
+                c = c->next;
+        return c;
+}
+
 struct command *command_of(struct queue *q, uint16_t cid)
 {
-        for (struct command *c = q->commands; c; c = c->next)
-                if (c->cid == cid)
-                        return c;
-        broke(q->t, "no command %u was sent on this queue", cid);
+        struct command *c = find_command(q, cid);
+
+        if (!c)
+                broke(q->t, "no command %u was sent on this queue", cid);
+        return c;
 }
 
 static uint16_t next_cid(const struct queue *q)
@@ -51,6 +62,14 @@ static void tcp_submit(struct queue *q, struct command *c, const struct transfer
         tcp_send(q, &h, in_capsule ? c->data : NULL, in_capsule ? x->bytes : 0);
 }
 
+/* Many a command returns as much as there is, and its buffer may be longer. */
+static uint32_t least_of(const struct queue *q, const union sqe *sqe, uint32_t bytes)
+{
+        uint32_t least = q->conn->admin ? admin_delivers(sqe) : sqe->opc == NVME_READ ? bytes : 0;
+
+        return least < bytes ? least : bytes;
+}
+
 static uint16_t submit(struct queue *q, union sqe sqe, struct transfer x)
 {
         struct command *c = t_alloc(q->t, sizeof(*c));
@@ -66,7 +85,7 @@ static uint16_t submit(struct queue *q, union sqe sqe, struct transfer x)
                 .sqe = sqe,
                 .xfer = xfer,
                 .bytes = described > x.bytes ? described : x.bytes,
-                .whole = x.sgl_len < 0,
+                .least = x.sgl_len < 0 ? least_of(q, &sqe, x.bytes) : 0,
                 .data = x.data ? x.data : pattern(q->t, x.bytes),
         };
         q->commands = c;
@@ -181,7 +200,7 @@ struct command block_read(struct queue *q)
                          .cdw14 = le32((uint32_t)slba) },
                 .xfer = XFER_C2H,
                 .bytes = caps(q->t)->block,
-                .whole = true,
+                .least = caps(q->t)->block,
         };
 }
 

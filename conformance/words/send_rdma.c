@@ -496,7 +496,7 @@ static void describe_by_key(struct queue *q, struct command *c, const struct tra
 
         c->region = new_region(q, c->bytes, c2h ? VERBS_REMOTE_WRITE : VERBS_REMOTE_READ, c2h);
         c->region->cid = c->cid;
-        c->region->whole = c->whole && c2h ? c->bytes : 0;
+        c->region->whole = c2h ? c->least : 0;
         if (!c2h)
                 memcpy(c->region->data, c->data, x->bytes);
         c->sqe.sgl =

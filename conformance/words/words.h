@@ -102,7 +102,7 @@ struct command { /* that was sent on a queue */
         enum nvme_xfer xfer;
         const uint8_t *data; /* host's */
         uint32_t bytes;      /* of the transfer */
-        bool whole;          /* a success has to deliver all of it (TCP_C2H_COMPLETE) */
+        uint32_t least;      /* of it that a success has to deliver (TCP_C2H_COMPLETE) */
         uint8_t *in;         /* controller's data */
         uint32_t got;
         bool by_hand;          /* RDMA: its SGL is the case's own */
@@ -133,6 +133,8 @@ void t_breach(struct t *t, enum rule_id rule, const struct message *m, const cha
 bool probe(struct suite *s, struct probed *p, char *error, size_t size);
 
 /* The command with this CID, the last one sent if there are several; ends the case if none. */
+/* NULL: none with this CID was sent on it. command_of() is for CIDs of the case's own. */
+struct command *find_command(const struct queue *q, uint16_t cid);
 struct command *command_of(struct queue *q, uint16_t cid);
 /* Something is done on q that could hurt who is tested: it has to live on afterwards, and so do its other
  * connections. */

@@ -64,12 +64,15 @@ CASE("tcp/r2t/abort", MUST, RULES(ABORT_WHICH),
         r = open_r2t(q, .bytes = n, .data = data + n);
         cid = send_cmd(q->admin, .opc = NVME_ABORT, .cdw10 = (uint32_t)r.cid << 16 | q->qid);
         early = answers_within(q->admin, cid, AT_ONCE_MS);
-        if (!early) /* it may wait for the data */
+        if (!early) { /* it may wait for the data, or for the end */
                 serve(q, r);
+                finish(q, r.cid);
+        }
         abort = succeed(q->admin, cid);
-        if (early && abort.dw0 & 1)
+        if (!early)
+                return;
+        if (abort.dw0 & 1) { /* aborted later, or not at all */
                 serve(q, r);
-        if (!early || abort.dw0 & 1) { /* aborted later, or not at all */
                 finish(q, r.cid);
                 return;
         }

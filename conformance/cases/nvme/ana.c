@@ -18,7 +18,8 @@ enum {
         NSIDS = 1024,           /* of a list */
         NSID_LAST = 0xfffffffd, /* after which there can be others */
         LSP_RGO = 1 << 8,
-        OT = 1 << 23, /* of cdw14 */
+        OT = 1 << 23,    /* of cdw14 */
+        SETTLE_MS = 100, /* until all of a change has been noticed */
         ANA_EVENT_DW0 = AEN_NOTICE | AEN_INFO_ANA << 8 | LOG_ANA << 16,
         NS_EVENT_DW0 = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
 };
@@ -40,7 +41,8 @@ static uint32_t at_most(uint64_t n, uint32_t most)
 static uint32_t log_bytes(const struct queue *q)
 {
         const struct id_ctrl *id = &caps(q->t)->ana_id;
-        uint32_t most = caps(q->t)->mdts ? at_most(caps(q->t)->mdts, LOG_MOST) : LOG_MOST;
+        uint32_t mdts = mdts_bytes(id->mdts, caps(q->t)->cap);
+        uint32_t most = mdts ? at_most(mdts, LOG_MOST) : LOG_MOST;
 
         return at_most(sizeof(struct log_ana) +
                            (uint64_t)le32_get(id->nanagrpid) * sizeof(struct ana_group) +
@@ -659,6 +661,7 @@ CASE("base/ana/no-ana-event", MUST, RULES(ANA_NS_EVENT_ALONE),
         send_aer(q);
         change(t, CHANGE_NAMESPACES);
         want_eq(t, "type, information and log page of the event", expect_next(q).dw0, NS_EVENT_DW0);
+        give_ms(t, SETTLE_MS); /* it may be several changes */
         succeed(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
                             .cdw10 = LOG_CHANGED_NS | (NSIDS - 1) << 16, .bytes = 4 * NSIDS));
         expect_silence(q, SILENCE_MS);

@@ -33,11 +33,13 @@ static uint16_t asked(struct queue *q, const struct ask *a)
 {
         static const uint8_t data[4096];
 
-        return finish(q, send_cmd(q, .opc = a->opc, .nsid = a->nsid, .cdw10 = a->cdw10,
-                                  .cdw11 = a->cdw11, .cdw12 = a->cdw12, .cdw13 = a->cdw13,
-                                  .cdw14 = a->cdw14, .bytes = a->bytes, .data = data,
-                                  .in_capsule = (a->opc & 3) == 1)) /* see put_block() */
-            .status;
+        struct reply r = finish(q, send_cmd(q, .opc = a->opc, .nsid = a->nsid, .cdw10 = a->cdw10,
+                                            .cdw11 = a->cdw11, .cdw12 = a->cdw12, .cdw13 = a->cdw13,
+                                            .cdw14 = a->cdw14, .bytes = a->bytes, .data = data,
+                                            .in_capsule = (a->opc & 3) == 1)); /* see put_block() */
+
+        note_passing(q, r);
+        return r.status;
 }
 
 /* Each command of the rule is answered with a status that is right. */

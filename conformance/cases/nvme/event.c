@@ -322,6 +322,7 @@ CASE("base/log/changed-namespaces", MUST, RULES(LOG_CHANGED),
         aer = send_aer(q);
         change(t, CHANGE_NAMESPACES);
         expect_event(q, aer, NS_EVENT); /* it has noticed, however long that takes */
+        give_ms(t, SETTLE_MS);          /* it may be several changes */
         after = identify(q, CNS_NS_LIST, 0);
         changed = read_changed(q, false);
         want(t, le32_get(changed[0]) != 0, "a changed namespace", "none");

@@ -395,7 +395,8 @@ static uint16_t send_behavior(struct queue *q, const uint8_t data[BEHAVIOR])
 
 static void set_behavior(struct queue *q, const uint8_t data[BEHAVIOR])
 {
-        succeed(q, send_behavior(q, data));
+        require_feature(q, finish(q, send_behavior(q, data)),
+                        "Host Behavior Support cannot be set");
 }
 
 static const uint8_t *behavior(struct queue *q)

@@ -88,8 +88,13 @@ CASE("fab/keep-alive/minimum", MUST, RULES(KA_MINIMUM),
 {
         struct queue *q = admin_queue(t);
 
+        struct reply r;
+
         succeed(q, send_set_feature(q, FEAT_KATO, 1));
-        want(t, get_feature(q, FEAT_KATO) >= 1, "at least 1 ms", "0 (no timer)");
+        r = expect_answer(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_KATO));
+        require(t, !q->over, "the association ended by Keep Alive meanwhile");
+        want_eq(t, "the status of Get Features of KATO", r.status, NVME_SUCCESS);
+        want(t, r.dw0 >= 1, "at least 1 ms", "0 (no timer)");
 }
 
 CASE("fab/keep-alive/zero", MUST, RULES(KA_ZERO),

@@ -58,7 +58,8 @@ struct pel {
 /* A new context and what is in it, piece by piece where there are offsets; it is released again. */
 static struct pel read_log(struct queue *q)
 {
-        uint32_t mdts = caps(q->t)->mdts, piece = mdts && mdts < READ_BYTES ? mdts : READ_BYTES;
+        uint32_t mdts = mdts_bytes(identify_ctrl(q)->mdts, caps(q->t)->cap);
+        uint32_t piece = mdts && mdts < READ_BYTES ? mdts : READ_BYTES;
         const uint8_t *data = succeed(q, send_action(q, ESTABLISH, piece / 4, piece, 0)).data;
         uint64_t all = le64_get(((const struct log_pel *)(const void *)data)->tll);
         bool offsets = caps(q->t)->id.lpa & LPA_EXTENDED;

@@ -16,10 +16,13 @@ static uint16_t send_block(struct queue *q, uint8_t opc, uint64_t slba, const st
                            const void *data)
 {
         uint64_t lba = own_lba(q->t) + slba;
+        bool compare =
+            opc == NVME_COMPARE; /* it has no hints, and PRACT is 0 (N1.2 3.3.1, figure 26) */
 
         return send_cmd(q, .opc = opc, .nsid = caps(q->t)->nsid, .cdw2 = bits->cdw2,
                         .cdw3 = bits->cdw3, .cdw10 = (uint32_t)lba, .cdw11 = (uint32_t)(lba >> 32),
-                        .cdw12 = bits->cdw12, .cdw13 = bits->cdw13, .cdw14 = bits->cdw14,
+                        .cdw12 = compare ? bits->cdw12 & ~(uint32_t)PRACT : bits->cdw12,
+                        .cdw13 = compare ? 0 : bits->cdw13, .cdw14 = bits->cdw14,
                         .cdw15 = bits->cdw15, .bytes = caps(q->t)->block, .data = data,
                         .in_capsule =
                             opc != NVME_READ && caps(q->t)->in_capsule >= caps(q->t)->block);

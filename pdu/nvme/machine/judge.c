@@ -6,7 +6,8 @@
 enum {
         SECURITY_SEND = 0x81,
         SECURITY_RECEIVE = 0x82,
-        VENDOR = 0xc0, /* opcodes and FCTYPEs from here on */
+        VENDOR = 0xc0,              /* opcodes and FCTYPEs from here on */
+        LOG_OFFSET_INDEX = 1 << 23, /* CDW14 (OT): the offset counts entries */
 };
 
 bool sqe_counts_bytes(const struct queue_past *q, const union sqe *s)
@@ -43,6 +44,53 @@ uint32_t sqe_needs(const struct queue_past *q, const union sqe *s)
         if (s->opc == NVME_IDENTIFY)
                 return IDENTIFY_LEN;
         return s->opc == NVME_GET_LOG_PAGE ? log_needs(s) : 0;
+}
+
+/* Of a page all of which is longer its header, or an entry. */
+static uint32_t page_bytes(uint8_t lid)
+{
+        switch (lid) {
+        case LOG_SUPPORTED:
+        case LOG_FEATURE_EFFECTS:
+                return 1024;
+        case LOG_SMART:
+        case LOG_FW_SLOT:
+        case LOG_PERSISTENT:
+        case LOG_SANITIZE:
+                return 512;
+        case LOG_CHANGED_NS:
+        case LOG_EFFECTS:
+                return 4096;
+        case LOG_DISCOVERY:
+                return sizeof(struct disc_header);
+        case LOG_ERROR:
+        case LOG_RESERVATION:
+                return 64;
+        case LOG_ANA:
+        case LOG_LBA_STATUS:
+                return 16;
+        default:
+                return 0;
+        }
+}
+
+/* What is beyond the end of the page is undefined (B2.2 5.1.12, figure 198: NUMDL). */
+static uint32_t log_delivers(const union sqe *s)
+{
+        uint64_t offset = le32_get(s->cdw12) | (uint64_t)le32_get(s->cdw13) << 32;
+        uint32_t page = page_bytes(le32_get(s->cdw10) & 0xff), asked = log_needs(s);
+        uint32_t left = offset < page ? page - (uint32_t)offset : 0;
+
+        if (le32_get(s->cdw14) & LOG_OFFSET_INDEX)
+                return 0;
+        return asked < left ? asked : left;
+}
+
+uint32_t admin_delivers(const union sqe *s)
+{
+        if (s->opc == NVME_IDENTIFY)
+                return IDENTIFY_LEN;
+        return s->opc == NVME_GET_LOG_PAGE ? log_delivers(s) : 0;
 }
 
 /* --- commands --------------------------------------------------------------------------------- */

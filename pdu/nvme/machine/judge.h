@@ -26,9 +26,11 @@ void judge_sqe(struct rule_set *found, const struct queue_past *q, const union s
 void judge_cqe(struct rule_set *found, const struct queue_past *q, uint8_t opc, uint8_t fctype,
                const struct cqe *cqe);
 
-/* Bytes that the command delivers if it succeeds, where the SQE alone says it (Identify, Get Log
+/* Bytes that the command transfers, for which its SGL has to have room, where the SQE alone says it (Identify, Get Log
  * Page); else 0. */
 uint32_t sqe_needs(const struct queue_past *q, const union sqe *s);
+/* Bytes that a success of an admin command has to deliver at least, where the SQE alone says it; else 0. */
+uint32_t admin_delivers(const union sqe *s);
 /* Direction of its data; XFER_NONE also of a feature that has none, and says so by an SGL of zeroes. */
 enum nvme_xfer sqe_moves(const union sqe *s);
 /* Whether NSID of this admin command is never used (figure 142). */

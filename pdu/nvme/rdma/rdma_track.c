@@ -235,7 +235,7 @@ static bool can_be_blocks(uint32_t bytes, uint32_t count)
 
 static uint32_t needs_of(const struct rdma_track *t, const union sqe *s, const struct rdma_data *d)
 {
-        uint32_t needs = sqe_needs(&t->queue.past, s);
+        uint32_t needs = t->queue.past.qid == 0 ? admin_delivers(s) : 0;
 
         if (d->count == 0)
                 return 0;

@@ -253,7 +253,7 @@ static void set_command(const struct track *t, struct track_cmd *cmd, const unio
         cmd->c2h = xfer & XFER_C2H;
         cmd->counts_bytes = sqe_counts_bytes(&t->queue.past, s);
         cmd->buffer = buffer ? le32_get(s->sgl.len) : 0;
-        cmd->needs = buffer ? sqe_needs(&t->queue.past, s) : 0;
+        cmd->needs = buffer && t->queue.past.qid == 0 ? admin_delivers(s) : 0;
 }
 
 static void on_command(struct track *t, const union pdu *h)

@@ -473,6 +473,7 @@ enum {
         CTRATT_HOSTID128 = 1 << 0,
         CTRATT_TBKAS = 1 << 6,
         CTRATT_ULIST = 1 << 9,
+        CTRATT_MDS = 1 << 10,
         CTRATT_MEM = 1 << 16,
         CTRATT_RHII = 1 << 18,
         CTRATT_ELBAS = 1 << 15,
