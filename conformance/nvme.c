@@ -280,6 +280,7 @@ static void look_for_strangers(struct t *t)
 static const struct test_case sharing = { .id = "sharing",
                                           .rules = RULES(RULE_NONE),
                                           .says = "Nobody else writes to this range",
+                                          .writes = true,
                                           .run = look_for_strangers };
 
 static const struct test_case *liveness_of(const struct suite *s)

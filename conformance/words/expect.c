@@ -861,14 +861,6 @@ bool ends_within(struct queue *q, unsigned ms)
 
 /* --- refusals ------------------------------------------------------------------------------ */
 
-/* That an SGL which is too short is refused is not printed in Base 2.0 (4.1.2). */
-static bool is_printed(const struct queue *q)
-{
-        bool is_short = q->t->rule == FAB_SGL_SHORT || q->t->rule == RDMA_SGL_LENGTH;
-
-        return !is_short || caps(q->t)->vs >= NVME_VERSION(2, 1, 0);
-}
-
 /* The response is there: is it the status that the rule asks for? */
 static void judge_status(struct queue *q, const struct rule *rule, struct reply r)
 {
@@ -879,12 +871,8 @@ static void judge_status(struct queue *q, const struct rule *rule, struct reply 
         if (r.dw0 != 0)
                 text_add(&text, " DW0 %08Xh", r.dw0);
         reaction_says(rule, expected, sizeof(expected));
-        if (r.status == NVME_SUCCESS && is_printed(q))
+        if (r.status == NVME_SUCCESS)
                 fail(q->t, expected, "%s", seen);
-        if (r.status == NVME_SUCCESS) {
-                lenient(q->t, expected, "%s", seen);
-                return;
-        }
         q->refused = true;
         if (rule->reaction == REACT_STATUS && !rule_accepts(q->t->rule, r.status, r.dw0, 0))
                 lenient(q->t, expected, "%s", seen);

@@ -23,6 +23,8 @@ static uint16_t transfer_log(const struct ctrl_env *env, struct request *r)
         uint32_t numdl = le32_get(r->sqe.cdw10) >> 16, numdu = le32_get(r->sqe.cdw11) & 0xffff;
         uint64_t len = ((uint64_t)(numdu << 16 | numdl) + 1) * 4;
 
+        if (pel_action(&r->sqe) == PEL_RELEASE) /* it returns no data (B2.2 figure 226) */
+                return transfer(r, XFER_NONE, 0);
         if (pel_action(&r->sqe) == PEL_HEADER && !flawed(env->policy, FLAW_PEL_SHORT_HEADER))
                 len = LOG_PEL_HEADER; /* whatever was asked for */
         if (len > env->limits->max_transfer)

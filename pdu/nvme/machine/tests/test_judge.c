@@ -185,6 +185,20 @@ static void lengths(void **state)
         assert_int_equal(sqe_needs(&admin, &log), 4);
         log.cdw10 = le32(LOG_ANA | 2 << 8 | 1023u << 16);
         assert_int_equal(sqe_needs(&admin, &log), 4096);
+        assert_int_equal(admin_delivers(&log), 16); /* its header: all of it has no fixed length */
+        log.cdw10 = le32(LOG_SMART | 255u << 16);
+        assert_int_equal(admin_delivers(&log), 512); /* beyond that it is undefined */
+        log.cdw12 = le32(500);
+        assert_int_equal(admin_delivers(&log), 12);
+        log.cdw14 = le32(1u << 23);
+        assert_int_equal(admin_delivers(&log), 0);
+        log.cdw12 = log.cdw14 = le32(0);
+        log.cdw10 = le32(LOG_SMART | 3u << 16);
+        assert_int_equal(admin_delivers(&log), 16);
+        log.cdw10 = le32(LOG_PERSISTENT | 2 << 8 | 1023u << 16);
+        assert_int_equal(admin_delivers(&log), 0);
+        assert_int_equal(admin_delivers(&identify), 4096);
+        assert_int_equal(admin_delivers(&security), 0);
         assert_false(sqe_counts_bytes(&admin, &log));
         assert_true(sqe_counts_bytes(&admin, &security));
         assert_false(sqe_counts_bytes(&io, &security));
