@@ -14,7 +14,9 @@
 #include "pdu/io/verbs/verbs_memory.h"
 #include "stage.h"
 
-enum { GRACE_MS = 10000 }; /* hosts end connections when their hook is back already */
+enum {
+        GRACE_MS = 10000
+}; /* hosts end connections when their hook is back already; where a play names no other time */
 
 /* --- the target ---------------------------------------------------------------------------- */
 
@@ -96,7 +98,8 @@ static void start_target(struct stage *s, struct capture_writer *record, char *e
 /* What the host has ended its target has not yet seen end. */
 static void await_end(const struct stage *s)
 {
-        uint64_t until = loop_now_ms() + (uint64_t)(GRACE_MS * s->t->suite->timeout_scale);
+        unsigned ms = s->play->grace ? s->play->grace : GRACE_MS;
+        uint64_t until = loop_now_ms() + (uint64_t)(ms * s->t->suite->timeout_scale);
 
         while (target_connections(s->target) > 0 && loop_now_ms() < until)
                 pause_ms(s->t, 1);

@@ -30,6 +30,7 @@ struct play {
         bool hdgst, ddgst;   /* ask for these digests */
         bool concat;         /* generate a PSK for TLS when it authenticates itself */
         bool stranger;       /* go to a subsystem that is none of the target's */
+        unsigned grace;      /* ms, 0: 10 s: and end its connections so soon after it has ended */
         unsigned kato, idle; /* s: ask for this KATO, 0: its own; be idle for so long, then go on */
 };
 

@@ -143,7 +143,8 @@ static void set_command(struct queue_cmd *cmd, const union sqe *s)
                 cmd->connect.qid = s->connect.qid;
                 cmd->connect.sqsize = s->connect.sqsize;
                 cmd->connect.cattr = s->connect.cattr;
-        } else if (sqe_is_fabrics(s, FCTYPE_PROPERTY_SET)) {
+        } else if (sqe_is_fabrics(s, FCTYPE_PROPERTY_SET) ||
+                   sqe_is_fabrics(s, FCTYPE_PROPERTY_GET)) {
                 cmd->property.ofst = s->property.ofst;
                 cmd->property.value = le32((uint32_t)le64_get(s->property.value));
         }
@@ -256,7 +257,8 @@ static void move_head(struct queue_track *q, const struct queue_cmd *cmd, uint16
                 q->head = head;
 }
 
-/* A Controller Reset takes away what is outstanding, AERs above all, without an answer. */
+/* A Controller Reset takes away what is outstanding, AERs above all, without an answer; and so does a shutdown, when the
+ * host has read that it is complete (B2.2 3.4.5). */
 static void reset(struct queue_track *q)
 {
         for (unsigned i = 0; i < q->cids.slots; i++) {
@@ -284,8 +286,16 @@ static void on_property_set(struct queue_track *q, const struct queue_cmd *cmd)
         q->past.cc = cc;
 }
 
+static void on_property_get(struct queue_track *q, const struct queue_cmd *cmd, uint32_t value)
+{
+        bool shut_down = CSTS_SHST(value) == CSTS_SHST(CSTS_SHST_COMPLETE);
+
+        if (le32_get(cmd->property.ofst) == PROP_CSTS && q->past.qid == 0 && shut_down)
+                reset(q);
+}
+
 /* What a success of this command changes in the model. */
-static void succeed(struct queue_track *q, const struct queue_cmd *cmd)
+static void succeed(struct queue_track *q, const struct queue_cmd *cmd, const struct cqe *cqe)
 {
         if (cmd->opc != NVME_FABRICS)
                 return;
@@ -293,6 +303,8 @@ static void succeed(struct queue_track *q, const struct queue_cmd *cmd)
                 q->disconnected = true;
         else if (cmd->fctype == FCTYPE_PROPERTY_SET)
                 on_property_set(q, cmd);
+        else if (cmd->fctype == FCTYPE_PROPERTY_GET)
+                on_property_get(q, cmd, le32_get(cqe->dw0));
 }
 
 static void judge_response(struct queue_track *q, const struct queue_cmd *cmd,
@@ -321,7 +333,7 @@ void queue_track_answers(struct queue_track *q, struct queue_cmd *cmd, const str
         }
         move_head(q, cmd, le16_get(cqe->sqhd));
         if (!cqe_status(cqe))
-                succeed(q, cmd);
+                succeed(q, cmd, cqe);
 }
 
 bool queue_track_answers_unknown(struct queue_track *q, const struct cqe *cqe)

@@ -1451,10 +1451,36 @@ static void many_resets(struct session *s)
         }
 }
 
+static void say_csts(struct session *s, uint16_t cid, uint16_t sqhd, uint32_t csts)
+{
+        say_cmd(s, a_property(cid, FCTYPE_PROPERTY_GET, PROP_CSTS, 0));
+        say_cqe(s, cid, sqhd, 0, csts);
+}
+
+/* So they do once the host has read that the controller is shut down. */
+static void shutdown_takes_aers_away(struct session *s)
+{
+        say_admin(s);
+        say_aer(s, 10);
+        say_csts(s, 2, 4, CSTS_SHST_OCCURS);
+        say_csts(s, 3, 5, CSTS_SHST_COMPLETE);
+        say_aer(s, 10);
+}
+
+static void shutdown_goes_on(struct session *s)
+{
+        say_admin(s);
+        say_aer(s, 10);
+        say_csts(s, 2, 4, CSTS_SHST_OCCURS);
+        say_aer(s, 10);
+}
+
 static void resets(void **state)
 {
         (void)state;
-        CHECK_ALL({ reset_takes_aers_away, "", no_limits, 0 }, { many_resets, "", no_limits, 0 });
+        CHECK_ALL({ reset_takes_aers_away, "", no_limits, 0 }, { many_resets, "", no_limits, 0 },
+                  { shutdown_takes_aers_away, "", no_limits, 0 },
+                  { shutdown_goes_on, "fault tcp/capsule/command-cid 3 0\n", no_limits, 0 });
 }
 
 /* --- termination ------------------------------------------------------------------------------ */
