@@ -5,7 +5,10 @@
 
 #include "family.h"
 
-enum { NAME_MAX_BYTES = 512 }; /* of a share: a place and a host's name */
+enum {
+        NAME_MAX_BYTES = 512, /* of a share: a place and a host's name */
+        SLICE_MESSAGES = 8,   /* as many messages take the time of a slice */
+};
 
 /* --- lists of the reactor --------------------------------------------------------------------- */
 
@@ -97,15 +100,29 @@ void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len)
 
 /* Before their host is known, all connections from one address have one share. One for which no share could be
  * allocated may take CONN_BUDGET by itself. */
-unsigned conn_budget(struct conn *c)
+static unsigned ask(struct conn *c, struct turn_part *part)
 {
         struct pool_share *share;
 
         if (!c->borrower.host)
                 (void)has_shares(c);
         share = c->borrower.host ? c->borrower.host : c->borrower.place;
-        return share ? turn_ask(&c->reactor->turns, &share->turns, &c->part, CONN_BUDGET)
-                     : CONN_BUDGET;
+        return share ? turn_ask(&c->reactor->turns, &share->turns, part, CONN_BUDGET) : CONN_BUDGET;
+}
+
+unsigned conn_budget(struct conn *c)
+{
+        return ask(c, &c->part);
+}
+
+bool conn_take_slice(struct conn *c)
+{
+        if (ask(c, &c->slices) == 0) {
+                conn_come_again(c);
+                return false;
+        }
+        c->slices.taken += SLICE_MESSAGES;
+        return true;
 }
 
 /* --- from the beginning to the end ------------------------------------------------------------ */

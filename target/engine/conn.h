@@ -35,8 +35,8 @@ struct conn {
         struct rdma_link *rdma; /* NULL: it is not over RDMA */
         struct pool *pool;      /* its data buffers are from there */
         struct pool_borrower borrower;
-        struct turn_part part;   /* of its host's share of the reactor */
-        char traddr[NET_TRADDR]; /* its own end */
+        struct turn_part part, slices; /* of its host's share of the reactor */
+        char traddr[NET_TRADDR];       /* its own end */
         struct conn_peer peer;
         bool again, hungry;        /* in its reactor's list of that name */
         struct conn *next, **prev; /* in its reactor's conns */
@@ -62,6 +62,11 @@ enum { CONN_BUDGET = 32 }; /* messages of a host in a turn */
  * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn; who takes one
  * counts it in c->part.taken. */
 unsigned conn_budget(struct conn *c);
+
+/* A slice of a long command: whether it may be done in this turn, in which it counts then. If not, the caller keeps it
+ * for go_on(), which comes in the next turn. Slices have their own part beside what comes from the wire, so that
+ * neither keeps the other from going on. */
+bool conn_take_slice(struct conn *c);
 
 /* Into the reactor's lists: go_on() in the next turn, feed() once buffers have come back; out of the latter. */
 void conn_come_again(struct conn *c);

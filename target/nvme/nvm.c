@@ -15,7 +15,7 @@ enum {
         SCT_PATH = 3,            /* ANA: by another path it may succeed */
         ALL_CLEARED = 1,         /* dw0 of Write Zeroes: LBACZ */
         /* bytes that a command without data may keep a reactor busy with, and one that deallocates */
-        SLICE = 1 << 20,
+        SLICE = 256 << 10,
         RANGE_SLICE = 1 << 30,
 };
 
@@ -1340,6 +1340,19 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
                 run_slices(q, r, ns);
         else
                 succeed(q, r, ns, is_durable(q, r));
+}
+
+bool nvm_has_slices(const struct request *r)
+{
+        return r->user && r->user != &doomed && has_slice(r->user);
+}
+
+void nvm_drop_slices(struct request *r)
+{
+        struct wait *w = r->user;
+
+        atomic_store(&w->status, NVME_ABORT_SQ_DELETED);
+        end_wait(w);
 }
 
 void nvm_resume(struct nvm_queue *q, struct request *r)

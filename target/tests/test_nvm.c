@@ -481,6 +481,26 @@ static void test_slices(void **state)
         }
 }
 
+/* The connection is over: nobody waits for what is left. */
+static void test_slices_are_dropped(void **state)
+{
+        struct cmd *big = new_cmd(NVME_WRITE_ZEROES, 5, 0, 8192);
+
+        (void)state;
+        assert_int_equal(run_once(NVME_WRITE_UNCORRECTABLE, 5, 8191, 1), NVME_SUCCESS);
+        assert_int_equal(run(big), NONE);
+        assert_int_equal(sem_trywait(&posted), 0);
+        assert_ptr_equal(mail, &big->r);
+        mail = NULL;
+        assert_true(nvm_has_slices(&big->r));
+        nvm_drop_slices(&big->r);
+        assert_int_equal(status_of(big), NVME_ABORT_SQ_DELETED);
+        assert_null(big->r.user);
+        assert_int_equal(run_once(NVME_VERIFY, 5, 8191, 1), NVME_UNRECOVERED_READ);
+        assert_int_equal(run_once(NVME_WRITE, 5, 8191, 1), NVME_SUCCESS);
+        free(big);
+}
+
 /* Ranges may be as long as the namespace. They came in the capsule, which is gone when the next ones are had. */
 static void test_long_ranges(void **state)
 {
@@ -557,6 +577,7 @@ int main(void)
                 cmocka_unit_test(test_giving_up),
                 cmocka_unit_test(test_a_slow_namespace),
                 cmocka_unit_test(test_slices),
+                cmocka_unit_test(test_slices_are_dropped),
                 cmocka_unit_test(test_long_ranges),
         };
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "target/engine/conn.h"
@@ -295,6 +296,50 @@ static void test_work_is_shared_by_the_queues_of_a_host(void **state)
         pool_fini(&p);
 }
 
+/* A conn of a host at an address. */
+static void join(struct conn *c, struct reactor *r, struct pool *p, const char *place,
+                 const char *host)
+{
+        *c = (struct conn) { .reactor = r, .pool = p, .host = host };
+        snprintf(c->peer.place, sizeof(c->peer.place), "%s", place);
+}
+
+static void leave(struct conn *c)
+{
+        pool_leave(c->pool, c->borrower.host);
+        pool_leave(c->pool, c->borrower.place);
+}
+
+/* Commands in slices are work, too, and neither they nor what comes keeps the other from going on. */
+static void test_slices_are_part_of_a_turn(void **state)
+{
+        enum { OUTSTANDING = 1000 };
+        static struct conn c, other;
+        static struct reactor r;
+        unsigned slices = 0, turns = 0;
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, 1 << 20, NULL, NULL);
+        join(&c, &r, &p, "192.0.2.1", "one");
+        join(&other, &r, &p, "192.0.2.2", "other");
+        for (r.turns.now = 1; r.turns.now < 100; r.turns.now++) {
+                unsigned before = slices;
+
+                assert_true(conn_budget(&other) >= CONN_BUDGET);
+                c.part.taken += conn_budget(&c);
+                while (slices - before < OUTSTANDING && conn_take_slice(&c))
+                        slices++;
+                assert_true(slices > before && slices - before <= CONN_BUDGET / 8 * 4);
+                turns++;
+        }
+        assert_true(slices <= turns * CONN_BUDGET / 8 / 2 + 16);
+        assert_true(c.again);
+        leave(&c);
+        leave(&other);
+        pool_fini(&p);
+}
+
 static void test_idle_pools_shrink(void **state)
 {
         struct pool_borrower who = { 0 };
@@ -345,6 +390,7 @@ int main(void)
                 cmocka_unit_test(test_a_host_that_is_alone_has_larger_parts),
                 cmocka_unit_test(test_a_part_goes_to_another_share_within_a_turn),
                 cmocka_unit_test(test_work_is_shared_by_the_queues_of_a_host),
+                cmocka_unit_test(test_slices_are_part_of_a_turn),
                 cmocka_unit_test(test_idle_pools_shrink),
         };
 
