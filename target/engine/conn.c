@@ -6,8 +6,9 @@
 #include "family.h"
 
 enum {
-        NAME_MAX_BYTES = 512, /* of a share: a place and a host's name */
-        SLICE_MESSAGES = 8,   /* as many messages take the time of a slice */
+        NAME_MAX_BYTES = 512,           /* of a share: a place and a host's name */
+        PLACE_BUDGET = 2 * CONN_BUDGET, /* messages of all hosts of an address in a turn */
+        SLICE_MESSAGES = 8,             /* as many messages take the time of a slice */
 };
 
 /* --- lists of the reactor --------------------------------------------------------------------- */
@@ -98,6 +99,22 @@ void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len)
         c->reactor->fed = true;
 }
 
+/* Of a host in this turn: names can be taken by anybody, so that all of an address have a share of it, too. Asked for
+ * once a turn. */
+static unsigned most_of(struct conn *c, struct pool_share *host)
+{
+        struct reactor *r = c->reactor;
+        struct pool_share *place = c->borrower.place;
+        unsigned most;
+
+        if (!place || (host->part.turn == r->turns.now && host->part.share == &place->hosts))
+                return place ? host->may : CONN_BUDGET;
+        r->places.now = r->turns.now;
+        most = turn_ask(&r->places, &place->hosts, &host->part, PLACE_BUDGET);
+        host->may = most < CONN_BUDGET ? most : CONN_BUDGET;
+        return host->may;
+}
+
 /* Before their host is known, all connections from one address have one share. One for which no share could be
  * allocated may take CONN_BUDGET by itself. */
 static unsigned ask(struct conn *c, struct turn_part *part)
@@ -107,7 +124,8 @@ static unsigned ask(struct conn *c, struct turn_part *part)
         if (!c->borrower.host)
                 (void)has_shares(c);
         share = c->borrower.host ? c->borrower.host : c->borrower.place;
-        return share ? turn_ask(&c->reactor->turns, &share->turns, part, CONN_BUDGET) : CONN_BUDGET;
+        return share ? turn_ask(&c->reactor->turns, &share->turns, part, most_of(c, share))
+                     : CONN_BUDGET;
 }
 
 unsigned conn_budget(struct conn *c)

@@ -36,7 +36,7 @@ struct conn {
         struct pool *pool;      /* its data buffers are from there */
         struct pool_borrower borrower;
         struct turn_part part, slices; /* of its host's share of the reactor */
-        char traddr[NET_TRADDR];       /* its own end */
+        char traddr[NET_TRADDR]; /* its own end */
         struct conn_peer peer;
         bool again, hungry;        /* in its reactor's list of that name */
         struct conn *next, **prev; /* in its reactor's conns */
@@ -60,7 +60,8 @@ void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len);
 enum { CONN_BUDGET = 32 }; /* messages of a host in a turn */
 /* A message of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
  * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn; who takes one
- * counts it in c->part.taken. */
+ * counts it in c->part.taken. The hosts of one address
+ * share what two have, as soon as another address asks, too. */
 unsigned conn_budget(struct conn *c);
 
 /* A slice of a long command: whether it may be done in this turn, in which it counts then. If not, the caller keeps it

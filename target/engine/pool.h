@@ -32,6 +32,9 @@ struct pool_share { /* what several borrowers have together */
         uint64_t lent;
         unsigned refs;
         struct turn_share turns; /* of what they have to do */
+        struct turn_share hosts; /* as an address: of what its hosts have to do, by */
+        struct turn_part part;   /* what each may do at its address */
+        unsigned may;            /* so much, in that turn */
         char name[];
 };
 

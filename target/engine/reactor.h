@@ -63,7 +63,7 @@ struct reactor {
         pthread_t thread;
         unsigned number; /* among those of its target */
         bool is_ticker;  /* this one calls target_family.tick() */
-        struct turns turns;
+        struct turns turns, places; /* of hosts; of their addresses */
         uint64_t now; /* ms, of this turn; 0: not asked for yet, see reactor_now() */
         bool given;   /* by who steps it; there is no other clock then */
         uint64_t swept, ticked, trimmed; /* ms */

@@ -340,6 +340,63 @@ static void test_slices_are_part_of_a_turn(void **state)
         pool_fini(&p);
 }
 
+/* Names can be taken by anybody. */
+static void test_an_address_has_one_share_however_many_hosts_it_has(void **state)
+{
+        enum { HOSTS = 100, TURNS = 1000 };
+        static struct conn c[HOSTS], other;
+        static unsigned done[HOSTS];
+        static char names[HOSTS][8];
+        static struct reactor r;
+        unsigned all = 0;
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, 1 << 20, NULL, NULL);
+        for (unsigned i = 0; i < HOSTS; i++) {
+                snprintf(names[i], sizeof(names[i]), "%u", i);
+                join(&c[i], &r, &p, "192.0.2.1", names[i]);
+        }
+        join(&other, &r, &p, "192.0.2.2", "other");
+        for (r.turns.now = 1; r.turns.now <= TURNS; r.turns.now++) {
+                for (unsigned i = 0; i < HOSTS; i++) {
+                        unsigned n = conn_budget(&c[i]);
+
+                        c[i].part.taken += n;
+                        done[i] += n;
+                        all += n;
+                }
+                assert_int_equal(conn_budget(&other), CONN_BUDGET);
+        }
+        assert_true(all <= TURNS * CONN_BUDGET * 9 / 4);
+        for (unsigned i = 0; i < HOSTS; i++)
+                assert_true(done[i] >= all / HOSTS / 2);
+        for (unsigned i = 0; i < HOSTS; i++)
+                leave(&c[i]);
+        leave(&other);
+        pool_fini(&p);
+}
+
+/* ... and each has its own where no other address asks for anything. */
+static void test_hosts_of_the_only_address_have_shares_as_large(void **state)
+{
+        static struct conn c[4];
+        static struct reactor r;
+        static char names[4][2] = { "a", "b", "c", "d" };
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, 1 << 20, NULL, NULL);
+        for (unsigned i = 0; i < 4; i++)
+                join(&c[i], &r, &p, "192.0.2.1", names[i]);
+        for (r.turns.now = 1; r.turns.now < 10; r.turns.now++)
+                for (unsigned i = 0; i < 4; i++)
+                        assert_true(conn_budget(&c[i]) >= CONN_BUDGET);
+        for (unsigned i = 0; i < 4; i++)
+                leave(&c[i]);
+        pool_fini(&p);
+}
+
 static void test_idle_pools_shrink(void **state)
 {
         struct pool_borrower who = { 0 };
@@ -391,6 +448,8 @@ int main(void)
                 cmocka_unit_test(test_a_part_goes_to_another_share_within_a_turn),
                 cmocka_unit_test(test_work_is_shared_by_the_queues_of_a_host),
                 cmocka_unit_test(test_slices_are_part_of_a_turn),
+                cmocka_unit_test(test_an_address_has_one_share_however_many_hosts_it_has),
+                cmocka_unit_test(test_hosts_of_the_only_address_have_shares_as_large),
                 cmocka_unit_test(test_idle_pools_shrink),
         };
 
