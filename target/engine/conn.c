@@ -117,7 +117,7 @@ static unsigned most_of(struct conn *c, struct pool_share *host)
 
 /* Before their host is known, all connections from one address have one share. One for which no share could be
  * allocated may take CONN_BUDGET by itself. */
-static unsigned ask(struct conn *c, struct turn_part *part)
+unsigned conn_ask(struct conn *c, struct turn_part *part)
 {
         struct pool_share *share;
 
@@ -130,12 +130,12 @@ static unsigned ask(struct conn *c, struct turn_part *part)
 
 unsigned conn_budget(struct conn *c)
 {
-        return ask(c, &c->part);
+        return conn_ask(c, &c->part);
 }
 
 bool conn_take_slice(struct conn *c)
 {
-        if (ask(c, &c->slices) == 0) {
+        if (conn_ask(c, &c->slices) == 0) {
                 conn_come_again(c);
                 return false;
         }

@@ -36,7 +36,7 @@ struct conn {
         struct pool *pool;      /* its data buffers are from there */
         struct pool_borrower borrower;
         struct turn_part part, slices; /* of its host's share of the reactor */
-        char traddr[NET_TRADDR]; /* its own end */
+        char traddr[NET_TRADDR];       /* its own end */
         struct conn_peer peer;
         bool again, hungry;        /* in its reactor's list of that name */
         struct conn *next, **prev; /* in its reactor's conns */
@@ -63,6 +63,8 @@ enum { CONN_BUDGET = 32 }; /* messages of a host in a turn */
  * counts it in c->part.taken. The hosts of one address
  * share what two have, as soon as another address asks, too. */
 unsigned conn_budget(struct conn *c);
+/* The same of a part of its own, beside c->part: zero at first, the caller counts in part->taken. */
+unsigned conn_ask(struct conn *c, struct turn_part *part);
 
 /* A slice of a long command: whether it may be done in this turn, in which it counts then. If not, the caller keeps it
  * for go_on(), which comes in the next turn. Slices have their own part beside what comes from the wire, so that
