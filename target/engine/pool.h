@@ -35,6 +35,7 @@ struct pool_share { /* what several borrowers have together */
         struct turn_share hosts; /* as an address: of what its hosts have to do, by */
         struct turn_part part;   /* what each may do at its address */
         unsigned may;            /* so much, in that turn */
+        uint32_t receives;       /* as an address: what it has of those that an SRQ promises */
         char name[];
 };
 
