@@ -99,6 +99,17 @@ void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len)
         c->reactor->fed = true;
 }
 
+void *conn_keep(struct conn *c, const void *data, uint32_t len)
+{
+        (void)has_shares(c);
+        return c->borrower.place ? pool_keep(c->pool, data, len, c->borrower.place) : NULL;
+}
+
+void conn_drop(struct conn *c, void *copy, uint32_t len)
+{
+        pool_drop(c->pool, copy, len, c->borrower.place);
+}
+
 /* Of a host in this turn: names can be taken by anybody, so that all of an address have a share of it, too. Asked for
  * once a turn. */
 static unsigned most_of(struct conn *c, struct pool_share *host)

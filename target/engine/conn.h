@@ -56,6 +56,10 @@ void conn_uncount(struct service *s, struct port *port, const struct conn_peer *
 /* Data buffers of len bytes. NULL when out of memory: the connection is fed once buffers have come back. */
 uint8_t *conn_buffer_get(struct conn *c, uint32_t len);
 void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len);
+/* A copy of what came in a capsule, for as long as it has to wait: len bytes, not 0. NULL when its address has too many
+ * such bytes, or out of memory. All are dropped before conn_leave(). */
+void *conn_keep(struct conn *c, const void *data, uint32_t len);
+void conn_drop(struct conn *c, void *copy, uint32_t len);
 
 enum { CONN_BUDGET = 32 }; /* messages of a host in a turn */
 /* A message of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for

@@ -470,8 +470,24 @@ static const struct request *io_find(struct nvm_queue *q, uint16_t cid, const st
         return c->sought.found;
 }
 
-static const struct nvm_queue_ops nvm_ops = { io_done,   io_post,      io_cntlid,
-                                              io_notify, conn_preempt, io_find };
+static void *io_keep(struct nvm_queue *q, const struct request *r)
+{
+        return conn_keep(&of_nvm(q)->base, r->data, r->len);
+}
+
+static void io_drop(struct nvm_queue *q, const struct request *r, void *copy)
+{
+        conn_drop(&of_nvm(q)->base, copy, r->len);
+}
+
+static const struct nvm_queue_ops nvm_ops = { .done = io_done,
+                                              .post = io_post,
+                                              .cntlid = io_cntlid,
+                                              .notify = io_notify,
+                                              .preempt = conn_preempt,
+                                              .keep = io_keep,
+                                              .drop = io_drop,
+                                              .find = io_find };
 
 /* Those that wait the longest come first. */
 static void put_sliced(struct target_conn *c, struct request *r)

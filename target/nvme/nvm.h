@@ -47,6 +47,10 @@ struct nvm_queue_ops {
          * was nothing to wait for; else r is posted when they have ended, its user NULL. */
         bool (*preempt)(struct nvm_queue *q, struct ns *ns, const struct ns_resv_notices *n,
                         struct request *r);
+        /* A copy of what came in the capsule, r->len bytes, which is dropped when the command ends; NULL: there is
+         * no memory for it. */
+        void *(*keep)(struct nvm_queue *q, const struct request *r);
+        void (*drop)(struct nvm_queue *q, const struct request *r, void *copy);
         /* The outstanding command of that CID, other than `but`; NULL: there is none. May be NULL. */
         const struct request *(*find)(struct nvm_queue *q, uint16_t cid, const struct request *but);
 };

@@ -116,6 +116,39 @@ static void test_a_host_has_half_and_an_address_five_eighths(void **state)
 }
 
 /* Identify and its like find one, when everything else is lent. */
+/* Beside the buffers, and bounded: an eighth of the pool's size for an address, a quarter in all. */
+static void test_copies_are_bounded(void **state)
+{
+        enum { CAP = 1 << 20, LEN = CAP / 32 };
+        static const uint8_t data[LEN] = { 1, 2, 3 };
+        struct pool_share *place[3];
+        void *copy[3][4];
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, CAP, NULL, NULL);
+        for (unsigned i = 0; i < 3; i++)
+                place[i] = pool_join(&p, (const char *[]) { "a", "b", "c" }[i]);
+        for (unsigned i = 0; i < 2; i++) {
+                for (unsigned k = 0; k < 4; k++) {
+                        copy[i][k] = pool_keep(&p, data, LEN, place[i]);
+                        assert_memory_equal(copy[i][k], data, LEN);
+                }
+                assert_null(pool_keep(&p, data, 1, place[i]));
+        }
+        assert_null(pool_keep(&p, data, 1, place[2]));
+        assert_int_equal(p.bytes, 0);
+        for (unsigned i = 0; i < 2; i++)
+                for (unsigned k = 0; k < 4; k++)
+                        pool_drop(&p, copy[i][k], LEN, place[i]);
+        copy[2][0] = pool_keep(&p, data, LEN, place[2]);
+        assert_non_null(copy[2][0]);
+        pool_drop(&p, copy[2][0], LEN, place[2]);
+        for (unsigned i = 0; i < 3; i++)
+                pool_leave(&p, place[i]);
+        pool_fini(&p);
+}
+
 static void test_a_reserve_of_small_ones(void **state)
 {
         struct pool_borrower who[16] = { 0 }, other = { 0 };
@@ -440,6 +473,7 @@ int main(void)
                 cmocka_unit_test(test_the_bound_holds),
                 cmocka_unit_test(test_a_quarter_is_for_those_who_have_none),
                 cmocka_unit_test(test_a_host_has_half_and_an_address_five_eighths),
+                cmocka_unit_test(test_copies_are_bounded),
                 cmocka_unit_test(test_a_reserve_of_small_ones),
                 cmocka_unit_test(test_hosts_have_equal_shares_of_a_turn),
                 cmocka_unit_test(test_many_queues_have_some_pieces_at_a_time),
