@@ -351,6 +351,7 @@ static void run(void *user, const struct doca_msg *m)
         struct doca_conn *c = user;
         enum doca_fault how = doca_shared_of_conn(c)->faults.control[m->kind];
 
+        c->heard = reactor_now(c->base.reactor);
         trace(c, "%s (%s)", doca_msg_name(c->machine.control.dialect, m),
               doca_control_stage(&c->machine.control));
         if (how != DOCA_FAULT_NONE)
@@ -450,6 +451,8 @@ static void flush(struct doca_conn *c)
                         end(c, true);
                 if (n <= 0)
                         break;
+                if (!c->ending)
+                        c->moved = reactor_now(c->base.reactor);
                 doca_buffer_drop(out, (size_t)n);
         }
 }
@@ -536,10 +539,38 @@ static void feed(struct conn *base)
         settle(c);
 }
 
+/* NVIDIA's service connects to a storage long before its own client comes and it asks for anything: silence alone is no
+ * fault, but where places are short it gives way. */
+static bool is_in_the_way(const struct doca_conn *c)
+{
+        struct service *s = c->base.reactor->service;
+
+        return c->n_workers == 0 && !c->ending &&
+               atomic_load(&s->conns) > s->limits.connections / 2 &&
+               conn_is_older(&c->base, c->heard, doca_shared_of_conn(c)->patience);
+}
+
+static void sweep_channel(struct doca_conn *c)
+{
+        if (doca_buffer_len(&c->machine.out) == 0)
+                c->moved = reactor_now(c->base.reactor);
+        if (c->at_once)
+                return;
+        if (conn_is_older(&c->base, c->moved, doca_shared_of_conn(c)->patience)) {
+                doca_conn_warn(c, "timeout", "closed: its client does not read its answers");
+                end(c, true);
+        } else if (is_in_the_way(c)) {
+                doca_conn_warn(c, "timeout",
+                               "closed: its client asks for nothing, and others come");
+                end(c, false);
+        }
+}
+
 static void sweep(struct conn *base)
 {
         struct doca_conn *c = doca_conn_of(base);
 
+        sweep_channel(c);
         for (unsigned i = 0; i < c->n_workers; i++)
                 doca_worker_sweep(&c->workers[i]);
         settle(c);
@@ -575,6 +606,7 @@ void doca_conn_start(struct reactor *r, struct port *port, struct stream *stream
         conn_enter(&c->base, &kind, r, port, peer, &r->pool);
         memcpy(c->base.traddr, stream_local(&c->stream).addr, sizeof(c->base.traddr));
         doca_target_init(&c->machine, s->dialect, s->after_error, &ops, &s->policy, c);
+        c->heard = c->moved = reactor_now(r);
         stream_record(&c->stream, s->base.record, PARTY_CONTROLLER);
         pthread_mutex_lock(&s->lock);
         s->clients++;

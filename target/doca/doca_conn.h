@@ -19,8 +19,11 @@ struct doca_conn {
         enum doca_kind
             awaits; /* the request that waits for the workers: DOCA_START, DOCA_STOP, DOCA_SHUTDOWN */
         uint64_t since; /* ms: it does so since then */
-        bool ending;    /* its workers have to end, and then the channel */
-        bool at_once;   /* ... whatever is unsent */
+        uint64_t heard; /* ms: the last request, or the beginning */
+        uint64_t
+            moved;    /* ms: nothing was unsent, or some of it went and the channel does not end */
+        bool ending;  /* its workers have to end, and then the channel */
+        bool at_once; /* ... whatever is unsent */
 };
 
 static inline struct doca_conn *doca_conn_of(struct conn *c)

@@ -21,6 +21,7 @@ enum {
         MAX_TRANSFER = 4 << 20,
         CONNECTIONS = 64,
         BUFFERS = 256 << 20,
+        PATIENCE = 10000, /* ms */
 };
 
 struct port { /* the engine's word */
@@ -47,7 +48,7 @@ static void describe(struct doca_shared *s, const struct doca_options *o)
                           .record = o->record,
                           .busy_poll = o->busy_poll,
                           .limits = { .connections = CONNECTIONS,
-                                      .host_connections = CONNECTIONS,
+                                      .host_connections = CONNECTIONS - CONNECTIONS / 4,
                                       .max_transfer = or (o->max_transfer, MAX_TRANSFER),
                                       .receive_bytes = DOCA_IO_LEN } },
                 .dialect = o->dialect,
@@ -59,6 +60,7 @@ static void describe(struct doca_shared *s, const struct doca_options *o)
                 .device = o->device,
                 .broken = o->broken,
                 .user = o->user,
+                .patience = or (o->patience, PATIENCE),
                 .trace = o->trace,
                 .quiet = o->quiet,
         };

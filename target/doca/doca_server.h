@@ -26,6 +26,9 @@ struct doca_options {
         struct rule_policy policy;
         struct doca_faults faults;
         unsigned reactors, busy_poll; /* 0: one; microseconds */
+        unsigned
+            patience; /* ms that answers may lie unread, and where more than half of all places are taken a client
+                            * without contexts may say nothing; 0: 10000 */
         bool trace, quiet;
         struct capture_writer *record; /* may be NULL */
         struct verbs_provider *verbs;  /* NULL: the machine's, if it has one */

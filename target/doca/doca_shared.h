@@ -29,6 +29,7 @@ struct doca_shared {
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
         void (*broken)(void *user, enum doca_rule rule); /* see struct doca_options */
         void *user;
+        unsigned patience; /* see struct doca_options */
         bool trace, quiet;
         char no_rdma[200]; /* why there is none; "": there is */
         pthread_mutex_t lock;

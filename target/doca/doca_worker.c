@@ -391,14 +391,14 @@ static void take_request(struct doca_worker *w, struct rdma_recv *rx)
         memcpy(message, rx->wr.sge[0].addr, rx->bytes < DOCA_IO_LEN ? rx->bytes : DOCA_IO_LEN);
         rx->wr.next = w->to_post;
         w->to_post = &rx->wr;
-        w->client->base.part.taken++;
+        w->part.taken++;
         begin(s, rx->bytes);
 }
 
 static void take_or_defer(struct doca_worker *w, struct rdma_recv *rx)
 {
         doca_conn_again(w->client);
-        if (!w->waiting && w->free) {
+        if (!w->waiting && w->free && conn_ask(&w->client->base, &w->part) > 0) {
                 take_request(w, rx);
                 return;
         }
@@ -411,6 +411,11 @@ static void take_waiting(struct doca_worker *w)
 {
         while (w->waiting && w->free) {
                 struct rdma_recv *rx = w->waiting;
+
+                if (conn_ask(&w->client->base, &w->part) == 0) {
+                        doca_conn_again(w->client);
+                        return;
+                }
 
                 w->waiting = rx->next;
                 if (!w->waiting)

@@ -52,7 +52,8 @@ struct doca_worker {
         struct rdma_device *device; /* NULL: it has no queue pair yet */
         struct recv_chunk *recvs;
         struct verbs_wr *to_post;                  /* of them */
-        struct rdma_recv *waiting, **waiting_last; /* no slot was free */
+        struct rdma_recv *waiting, **waiting_last; /* no slot was free, or the turn had no time */
+        struct turn_part part;                     /* of its client's share of the reactor */
         struct doca_slot *slots, *free, *hungry, **hungry_last;
         struct doca_slot *late; /* whose data follows their result, on purpose */
         uint32_t n_slots;

@@ -5,7 +5,11 @@
 
 #include "family.h"
 
-enum { NAME_MAX_BYTES = 512 }; /* of a share: a place and a host's name */
+enum {
+        NAME_MAX_BYTES = 512,           /* of a share: a place and a host's name */
+        PLACE_BUDGET = 2 * CONN_BUDGET, /* messages of all hosts of an address in a turn */
+        SLICE_MESSAGES = 8,             /* as many messages take the time of a slice */
+};
 
 /* --- lists of the reactor --------------------------------------------------------------------- */
 
@@ -95,17 +99,59 @@ void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len)
         c->reactor->fed = true;
 }
 
+void *conn_keep(struct conn *c, const void *data, uint32_t len)
+{
+        (void)has_shares(c);
+        return c->borrower.place ? pool_keep(c->pool, data, len, c->borrower.place) : NULL;
+}
+
+void conn_drop(struct conn *c, void *copy, uint32_t len)
+{
+        pool_drop(c->pool, copy, len, c->borrower.place);
+}
+
+/* Of a host in this turn: names can be taken by anybody, so that all of an address have a share of it, too. Asked for
+ * once a turn. */
+static unsigned most_of(struct conn *c, struct pool_share *host)
+{
+        struct reactor *r = c->reactor;
+        struct pool_share *place = c->borrower.place;
+        unsigned most;
+
+        if (!place || (host->part.turn == r->turns.now && host->part.share == &place->hosts))
+                return place ? host->may : CONN_BUDGET;
+        r->places.now = r->turns.now;
+        most = turn_ask(&r->places, &place->hosts, &host->part, PLACE_BUDGET);
+        host->may = most < CONN_BUDGET ? most : CONN_BUDGET;
+        return host->may;
+}
+
 /* Before their host is known, all connections from one address have one share. One for which no share could be
  * allocated may take CONN_BUDGET by itself. */
-unsigned conn_budget(struct conn *c)
+unsigned conn_ask(struct conn *c, struct turn_part *part)
 {
         struct pool_share *share;
 
         if (!c->borrower.host)
                 (void)has_shares(c);
         share = c->borrower.host ? c->borrower.host : c->borrower.place;
-        return share ? turn_ask(&c->reactor->turns, &share->turns, &c->part, CONN_BUDGET)
+        return share ? turn_ask(&c->reactor->turns, &share->turns, part, most_of(c, share))
                      : CONN_BUDGET;
+}
+
+unsigned conn_budget(struct conn *c)
+{
+        return conn_ask(c, &c->part);
+}
+
+bool conn_take_slice(struct conn *c)
+{
+        if (conn_ask(c, &c->slices) == 0) {
+                conn_come_again(c);
+                return false;
+        }
+        c->slices.taken += SLICE_MESSAGES;
+        return true;
 }
 
 /* --- from the beginning to the end ------------------------------------------------------------ */

@@ -35,8 +35,8 @@ struct conn {
         struct rdma_link *rdma; /* NULL: it is not over RDMA */
         struct pool *pool;      /* its data buffers are from there */
         struct pool_borrower borrower;
-        struct turn_part part;   /* of its host's share of the reactor */
-        char traddr[NET_TRADDR]; /* its own end */
+        struct turn_part part, slices; /* of its host's share of the reactor */
+        char traddr[NET_TRADDR];       /* its own end */
         struct conn_peer peer;
         bool again, hungry;        /* in its reactor's list of that name */
         struct conn *next, **prev; /* in its reactor's conns */
@@ -56,12 +56,24 @@ void conn_uncount(struct service *s, struct port *port, const struct conn_peer *
 /* Data buffers of len bytes. NULL when out of memory: the connection is fed once buffers have come back. */
 uint8_t *conn_buffer_get(struct conn *c, uint32_t len);
 void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len);
+/* A copy of what came in a capsule, for as long as it has to wait: len bytes, not 0. NULL when its address has too many
+ * such bytes, or out of memory. All are dropped before conn_leave(). */
+void *conn_keep(struct conn *c, const void *data, uint32_t len);
+void conn_drop(struct conn *c, void *copy, uint32_t len);
 
 enum { CONN_BUDGET = 32 }; /* messages of a host in a turn */
 /* A message of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
  * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn; who takes one
- * counts it in c->part.taken. */
+ * counts it in c->part.taken. The hosts of one address
+ * share what two have, as soon as another address asks, too. */
 unsigned conn_budget(struct conn *c);
+/* The same of a part of its own, beside c->part: zero at first, the caller counts in part->taken. */
+unsigned conn_ask(struct conn *c, struct turn_part *part);
+
+/* A slice of a long command: whether it may be done in this turn, in which it counts then. If not, the caller keeps it
+ * for go_on(), which comes in the next turn. Slices have their own part beside what comes from the wire, so that
+ * neither keeps the other from going on. */
+bool conn_take_slice(struct conn *c);
 
 /* Into the reactor's lists: go_on() in the next turn, feed() once buffers have come back; out of the latter. */
 void conn_come_again(struct conn *c);

@@ -74,7 +74,7 @@ static void shrink(struct pool *p, uint64_t bytes)
 
 void pool_fini(struct pool *p)
 {
-        assert(p->lent == 0);
+        assert(p->lent == 0 && p->kept == 0);
         shrink(p, p->cap + 1);
 }
 
@@ -118,7 +118,7 @@ void pool_leave(struct pool *p, struct pool_share *share)
 
         if (!share || --share->refs > 0)
                 return;
-        assert(share->lent == 0);
+        assert(share->lent == 0 && share->kept == 0);
         while (*at != share)
                 at = &(*at)->next;
         *at = share->next;
@@ -189,6 +189,25 @@ void pool_put(struct pool *p, uint8_t *buf, uint32_t len, struct pool_borrower *
         b->next = p->free[class];
         p->free[class] = b;
         account(p, borrower, size_of(class), false);
+}
+
+void *pool_keep(struct pool *p, const void *data, uint32_t len, struct pool_share *place)
+{
+        bool fits = p->kept + len <= p->cap / 4 && place->kept + len <= p->cap / 8;
+        void *copy = fits ? malloc(len) : NULL;
+
+        if (!copy)
+                return NULL;
+        p->kept += len;
+        place->kept += len;
+        return memcpy(copy, data, len);
+}
+
+void pool_drop(struct pool *p, void *copy, uint32_t len, struct pool_share *place)
+{
+        free(copy);
+        p->kept -= len;
+        place->kept -= len;
 }
 
 void pool_trim(struct pool *p)

@@ -7,6 +7,9 @@
  * has cannot starve all others. All borrowers of one host at one address have half of it at most (the last
  * eighth is for those of them that hold nothing), those of one address five eighths, and a sixteenth is for
  * buffers of the smallest class: Identify always finds one.
+ *
+ * Copies of what came in capsules and has to wait are beside that, since they must not wait for buffers, nor buffers for
+ * them: a quarter as many bytes in all, an eighth for one address.
  */
 #ifndef NVMF_TARGET_POOL_H
 #define NVMF_TARGET_POOL_H
@@ -30,8 +33,13 @@ struct pool_source { /* where the memory of a pool comes from; sizes are those o
 struct pool_share { /* what several borrowers have together */
         struct pool_share *next;
         uint64_t lent;
+        uint64_t kept; /* as an address: bytes of copies */
         unsigned refs;
         struct turn_share turns; /* of what they have to do */
+        struct turn_share hosts; /* as an address: of what its hosts have to do, by */
+        struct turn_part part;   /* what each may do at its address */
+        unsigned may;            /* so much, in that turn */
+        uint32_t receives;       /* as an address: what it has of those that an SRQ promises */
         char name[];
 };
 
@@ -46,6 +54,7 @@ struct pool {
         void *user;          /* the source's */
         uint64_t cap, bytes; /* allowed; allocated, whether lent or free */
         uint64_t lent;
+        uint64_t kept; /* bytes of copies */
         struct pool_buffer *free[POOL_CLASSES];
         struct pool_share *shares;
         bool used; /* since the last pool_trim() */
@@ -65,6 +74,10 @@ void pool_leave(struct pool *p, struct pool_share *share);
 uint8_t *pool_get(struct pool *p, uint32_t len, struct pool_borrower *b);
 /* len and b as of pool_get(). */
 void pool_put(struct pool *p, uint8_t *buf, uint32_t len, struct pool_borrower *b);
+
+/* A copy of `len` bytes (not 0) for an address, which has not left; NULL: a bound is reached. */
+void *pool_keep(struct pool *p, const void *data, uint32_t len, struct pool_share *place);
+void pool_drop(struct pool *p, void *copy, uint32_t len, struct pool_share *place);
 
 /* Now and then: a pool that was not used since the last time gives its free buffers back. */
 void pool_trim(struct pool *p);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "pdu/core/bytes.h"
 #include "pdu/io/log.h"
 
 enum {
@@ -29,12 +30,17 @@ void rdma_link_init(struct rdma_link *l, struct conn *c, const struct rdma_ep_op
 
 int rdma_link_take(struct rdma_link *l, struct verbs_ep *ep)
 {
+        const struct conn_peer peer = rdma_peer(ep);
+
         if (rdma_ep_take(&l->ep, ep) < 0)
                 return -1;
         l->device = rdma_device_of(l->conn->reactor->rdma, l->ep.dev);
         if (l->device)
+                l->place = pool_join(&l->device->pool, peer.place);
+        if (l->place)
                 return 0;
         rdma_ep_disown(&l->ep);
+        l->device = NULL;
         return -1;
 }
 
@@ -63,15 +69,17 @@ int rdma_link_make(struct rdma_link *l, struct verbs_qp_attr *attr, uint32_t rec
         if (rdma_device_reserve(l->device, receives) < 0)
                 return -1;
         l->reserved = receives;
+        l->place->receives += receives;
         return 0;
 }
 
 uint32_t rdma_link_receives_left(const struct rdma_link *l)
 {
-        uint32_t most = l->ep.dev->caps->qp_wrs;
+        uint32_t most = l->ep.dev->caps->qp_wrs, all = l->device->srq_wrs;
 
-        if (l->device->srq_wrs > 0)
-                return rdma_device_receives_left(l->device);
+        if (all > 0)
+                return least(rdma_device_receives_left(l->device),
+                             all - all / 4 - least(all - all / 4, l->place->receives));
         return most ? most - 1 : UINT32_MAX; /* but the sentinel */
 }
 
@@ -87,8 +95,13 @@ void rdma_link_fini(struct rdma_link *l)
         rdma_ep_destroy(&l->ep);
         if (l->own)
                 rdma_device_drop_chunk(l->device, l->own);
-        if (l->reserved)
+        if (l->reserved) {
                 rdma_device_unreserve(l->device, l->reserved);
+                l->place->receives -= l->reserved;
+        }
+        if (l->place)
+                pool_leave(&l->device->pool, l->place);
+        l->place = NULL;
         l->own = NULL;
         l->reserved = 0;
 }

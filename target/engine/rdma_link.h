@@ -16,19 +16,21 @@ struct rdma_link {
         struct rdma_device *device; /* once it is taken */
         struct recv_chunk *own;     /* receives, where there is no SRQ */
         struct verbs_wr *to_post;   /* of them */
-        uint32_t reserved;          /* with the SRQ */
+        uint32_t reserved;          /* with the SRQ, */
+        struct pool_share *place;   /* of its address */
         struct rdma_recv *waiting, **waiting_last;
         uint32_t waits; /* so many */
 };
 
 /* Nothing yet, on c->reactor. ops must outlive it. */
 void rdma_link_init(struct rdma_link *l, struct conn *c, const struct rdma_ep_ops *ops);
-/* Takes a connect request. -1 with errno: it stays the caller's. */
+/* Takes a connect request. -1 with errno: it stays the caller's. (What it then has, rdma_link_fini() lets go of.) */
 int rdma_link_take(struct rdma_link *l, struct verbs_ep *ep);
 /* Makes its queue pair, as rdma_ep_qp() but that attr->recv_wrs does not count where there is an SRQ, and gets it so
  * many receives. -1 with errno. */
 int rdma_link_make(struct rdma_link *l, struct verbs_qp_attr *attr, uint32_t receives);
-/* How many receives it could have. */
+/* How many receives it could have: connections of one address have three quarters of an SRQ's, whoever they are and
+ * whether they have said so yet. */
 uint32_t rdma_link_receives_left(const struct rdma_link *l);
 /* How many READs may be outstanding, of who asks for a connection with p. */
 uint8_t rdma_link_reads(const struct rdma_link *l, const struct verbs_conn_param *p);

@@ -61,11 +61,11 @@ struct reactor {
         struct loop loop;
         struct service *service;
         pthread_t thread;
-        unsigned number; /* among those of its target */
-        bool is_ticker;  /* this one calls target_family.tick() */
-        struct turns turns;
-        uint64_t now; /* ms, of this turn; 0: not asked for yet, see reactor_now() */
-        bool given;   /* by who steps it; there is no other clock then */
+        unsigned number;            /* among those of its target */
+        bool is_ticker;             /* this one calls target_family.tick() */
+        struct turns turns, places; /* of hosts; of their addresses */
+        uint64_t now;               /* ms, of this turn; 0: not asked for yet, see reactor_now() */
+        bool given;                 /* by who steps it; there is no other clock then */
         uint64_t swept, ticked, trimmed; /* ms */
         uint64_t wake;       /* ms: a connection has something held until then; 0: none */
         uint64_t busy_until; /* ns: polls instead of sleeping */

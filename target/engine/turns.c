@@ -25,7 +25,7 @@ static bool is_contested(struct turns *t, const struct turn_share *s)
 }
 
 /* A turn in which few parts ask does not make it forget the many at once. */
-static void begin_turn(struct turn_share *s, uint64_t now)
+static void begin_turn(struct turn_share *s, uint64_t now, unsigned most)
 {
         uint64_t idle = now - s->turn;
 
@@ -35,6 +35,7 @@ static void begin_turn(struct turn_share *s, uint64_t now)
         s->asked >>= idle < 32 ? idle - 1 : 31;
         s->asking = 0;
         s->turn = now;
+        s->rounds += most > 0;
 }
 
 static void begin_part(struct turn_share *s, struct turn_part *p)
@@ -49,16 +50,14 @@ static void begin_part(struct turn_share *s, struct turn_part *p)
         s->asking++;
 }
 
-/* Of `most` for so many parts, in the turn that is this part's. */
-static unsigned part_of(uint64_t turn, unsigned parts, unsigned most)
+/* Of `most` for so many parts, in the round that is this part's. */
+static unsigned part_of(uint64_t round, unsigned parts, unsigned most)
 {
         unsigned least = most < LEAST ? most : LEAST;
 
-        if (most == 0)
-                return 0;
         if (parts <= most / least)
                 return most / parts;
-        return turn % ((parts * least + most - 1) / most) == 0 ? least : 0;
+        return round % ((parts * least + most - 1) / most) == 0 ? least : 0;
 }
 
 unsigned turn_ask(struct turns *t, struct turn_share *s, struct turn_part *p, unsigned most)
@@ -66,11 +65,13 @@ unsigned turn_ask(struct turns *t, struct turn_share *s, struct turn_part *p, un
         bool contested = is_contested(t, s);
         unsigned parts, part;
 
-        begin_turn(s, t->now);
+        begin_turn(s, t->now, most);
         begin_part(s, p);
         parts = larger(larger(s->asked, s->asking), 1);
+        if (most == 0)
+                return 0;
         if (contested)
-                part = part_of(t->now + p->place, parts, most);
+                part = part_of(s->rounds + p->place, parts, most);
         else
                 part = larger(most * ALONE / parts, LEAST_ALONE);
         return part > p->taken ? part - p->taken : 0;

@@ -25,6 +25,7 @@ struct turn_share {      /* zero at first */
         unsigned asking; /* parts that have asked in that */
         unsigned asked;  /* parts that ask in a turn, by those before */
         unsigned parts;  /* ever */
+        uint64_t rounds; /* turns in which it asked and had something */
 };
 
 struct turn_part { /* zero at first; it may go from one share to another */
@@ -35,7 +36,7 @@ struct turn_part { /* zero at first; it may go from one share to another */
 };
 
 /* A part has work: how many more pieces of it (0: none) it may do in this turn, where its share has `most`. The owner
- * counts in p->taken what it does. */
+ * counts in p->taken what it does. `most` may be another one in another turn, also 0. */
 unsigned turn_ask(struct turns *t, struct turn_share *s, struct turn_part *p, unsigned most);
 
 #endif

@@ -470,12 +470,63 @@ static const struct request *io_find(struct nvm_queue *q, uint16_t cid, const st
         return c->sought.found;
 }
 
-static const struct nvm_queue_ops nvm_ops = { io_done,   io_post,      io_cntlid,
-                                              io_notify, conn_preempt, io_find };
+static void *io_keep(struct nvm_queue *q, const struct request *r)
+{
+        return conn_keep(&of_nvm(q)->base, r->data, r->len);
+}
+
+static void io_drop(struct nvm_queue *q, const struct request *r, void *copy)
+{
+        conn_drop(&of_nvm(q)->base, copy, r->len);
+}
+
+static const struct nvm_queue_ops nvm_ops = { .done = io_done,
+                                              .post = io_post,
+                                              .cntlid = io_cntlid,
+                                              .notify = io_notify,
+                                              .preempt = conn_preempt,
+                                              .keep = io_keep,
+                                              .drop = io_drop,
+                                              .find = io_find };
+
+/* Those that wait the longest come first. */
+static void put_sliced(struct target_conn *c, struct request *r)
+{
+        r->next = NULL;
+        *c->sliced_last = r;
+        c->sliced_last = &r->next;
+}
+
+static struct request *take_sliced(struct target_conn *c)
+{
+        struct request *r = c->sliced;
+
+        c->sliced = r->next;
+        if (!c->sliced)
+                c->sliced_last = &c->sliced;
+        return r;
+}
+
+void conn_go_on(struct target_conn *c)
+{
+        while (c->sliced && conn_take_slice(&c->base))
+                nvm_resume(&c->nvm, take_sliced(c));
+}
+
+/* The connection is over. */
+static void drop_sliced(struct target_conn *c)
+{
+        while (c->sliced)
+                nvm_drop_slices(take_sliced(c));
+}
 
 static void finish(struct target_conn *c, struct request *r)
 {
-        if (r->user && sqe_is_auth(&r->sqe))
+        if (is_io(c, r) && nvm_has_slices(r)) {
+                put_sliced(c, r);
+                if (c->over)
+                        drop_sliced(c);
+        } else if (r->user && sqe_is_auth(&r->sqe))
                 end_ctrl(c, r, ctrl_resume(env(c), &c->queue, r, reactor_now(c->base.reactor)));
         else if (r->user)
                 nvm_resume(&c->nvm, r);
@@ -558,6 +609,7 @@ void conn_begin(struct target_conn *c, const struct target_conn_kind *kind, stru
         c->close.run = on_close;
         c->held_last = &c->held;
         c->deferred_last = &c->deferred;
+        c->sliced_last = &c->sliced;
 }
 
 void conn_end(struct target_conn *c)
@@ -575,6 +627,7 @@ void conn_end(struct target_conn *c)
         conn_end_preempts(c);
         c->over = true;
         release_all(c);
+        drop_sliced(c);
         conn_drop_deferred(c);
         conn_leave_hungry(&c->base);
         if (c->is_io)

@@ -50,6 +50,7 @@ struct target_conn {      /* embedded in the transport's, which zeroes it */
         uint64_t delay;            /* ms that I/O commands are answered later, on purpose */
         struct conn_held *held, **held_last;             /* commands that wait for a time */
         struct conn_deferred *deferred, **deferred_last; /* ... for their subsystem to be resumed */
+        struct request *sliced, **sliced_last; /* ... for the time that their next slice takes */
         struct {
                 uint64_t pause;
                 unsigned working;
@@ -97,6 +98,8 @@ void conn_finish_all(struct loop_message *finished_mail);
 /* Into its reactor: see conn_enter(). */
 void conn_begin(struct target_conn *c, const struct target_conn_kind *kind, struct reactor *r,
                 struct port *port, const struct conn_peer *peer, struct pool *pool);
+/* conn_kind.go_on begins with this: slices of commands, as far as the turn has time for them. */
+void conn_go_on(struct target_conn *c);
 /* It is over for its controller; commands that other threads work on still come back. Once. */
 void conn_end(struct target_conn *c);
 /* Out of its reactor: see conn_leave(). */

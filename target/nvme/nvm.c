@@ -15,7 +15,7 @@ enum {
         SCT_PATH = 3,            /* ANA: by another path it may succeed */
         ALL_CLEARED = 1,         /* dw0 of Write Zeroes: LBACZ */
         /* bytes that a command without data may keep a reactor busy with, and one that deallocates */
-        SLICE = 1 << 20,
+        SLICE = 256 << 10,
         RANGE_SLICE = 1 << 30,
 };
 
@@ -613,7 +613,7 @@ struct wait {
         uint64_t lba; /* of the next slice */
         uint64_t left_blocks;
         struct dsm_range
-            *ranges; /* that come after those, from malloc(); NULL: there are none, ever */
+            *ranges; /* that come after those, ops->keep(); NULL: there are none, ever */
         size_t range, ranges_count;
         _Atomic unsigned left; /* namespaces that it waits for, and the one who begins it */
         _Atomic uint16_t status;
@@ -649,7 +649,8 @@ static void end_wait(struct wait *w)
 
         for (unsigned i = 0; i < w->count; i++)
                 ns_put(w->of[i].ns);
-        free(w->ranges);
+        if (w->ranges)
+                q->ops->drop(q, r, w->ranges);
         free(w);
         r->user = NULL;
         finish(q, r, status);
@@ -753,10 +754,9 @@ static bool take_ranges(struct wait *w)
 {
         const struct request *r = w->r;
 
-        w->ranges = malloc(r->len);
+        w->ranges = w->q->ops->keep(w->q, r);
         if (!w->ranges)
                 return false;
-        memcpy(w->ranges, r->data, r->len);
         if (le32_get(r->sqe.cdw11) & DSM_DEALLOCATE)
                 w->ranges_count = r->len / sizeof(*w->ranges);
         if (w->ranges_count > 1 && nvm_has_flaw(w->q, FLAW_DSM_RANGES))
@@ -849,29 +849,29 @@ static bool unhold(struct nvm_queue *q, struct request *r)
 }
 
 /* The data of a held one that came in its capsule was copied. */
-static void drop_copy(struct request *r)
+static void drop_copy(struct nvm_queue *q, struct request *r)
 {
         if (r->in_place)
-                free(r->data);
+                q->ops->drop(q, r, r->data);
 }
 
 static void hold(struct nvm_queue *q, struct request *r)
 {
-        uint8_t *copy = r->in_place ? malloc(r->len) : NULL;
+        uint8_t *copy = r->in_place ? q->ops->keep(q, r) : NULL;
 
         if (r->in_place && !copy) {
                 finish(q, r, NVME_INTERNAL_ERROR);
                 return;
         }
         if (copy)
-                r->data = memcpy(copy, r->data, r->len);
+                r->data = copy;
         r->next = q->held;
         q->held = r;
 }
 
 static void finish_held(struct nvm_queue *q, struct request *r, uint16_t status)
 {
-        drop_copy(r);
+        drop_copy(q, r);
         finish(q, r, status);
 }
 
@@ -1008,7 +1008,7 @@ static void run_pair(struct nvm_queue *q, const struct subsystem *s, struct requ
                 compared = written;
         first->user = second->user = NULL;
         unhold(q, held);
-        drop_copy(held);
+        drop_copy(q, held);
         finish(q, first, compared);
         if (compared || written)
                 finish(q, second, compared ? NVME_ABORT_FAILED_FUSED : written);
@@ -1340,6 +1340,19 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
                 run_slices(q, r, ns);
         else
                 succeed(q, r, ns, is_durable(q, r));
+}
+
+bool nvm_has_slices(const struct request *r)
+{
+        return r->user && r->user != &doomed && has_slice(r->user);
+}
+
+void nvm_drop_slices(struct request *r)
+{
+        struct wait *w = r->user;
+
+        atomic_store(&w->status, NVME_ABORT_SQ_DELETED);
+        end_wait(w);
 }
 
 void nvm_resume(struct nvm_queue *q, struct request *r)

@@ -47,6 +47,10 @@ struct nvm_queue_ops {
          * was nothing to wait for; else r is posted when they have ended, its user NULL. */
         bool (*preempt)(struct nvm_queue *q, struct ns *ns, const struct ns_resv_notices *n,
                         struct request *r);
+        /* A copy of what came in the capsule, r->len bytes, which is dropped when the command ends; NULL: there is
+         * no memory for it. */
+        void *(*keep)(struct nvm_queue *q, const struct request *r);
+        void (*drop)(struct nvm_queue *q, const struct request *r, void *copy);
         /* The outstanding command of that CID, other than `but`; NULL: there is none. May be NULL. */
         const struct request *(*find)(struct nvm_queue *q, uint16_t cid, const struct request *but);
 };
@@ -125,6 +129,10 @@ uint16_t nvm_copy_admit(const struct nvm_queue *q, const struct ns *ns, struct r
 uint16_t nvm_copy_run(struct nvm_queue *q, struct ns *ns, struct request *r);
 /* It was posted. */
 void nvm_resume(struct nvm_queue *q, struct request *r);
+/* Whether it was posted since it has slices left: the time for the next one may be short. */
+bool nvm_has_slices(const struct request *r);
+/* Such a one, instead of nvm_resume(): the connection is over, and what is left of it is not done. */
+void nvm_drop_slices(struct request *r);
 /* request_ops.completing: a fused command may have failed in the transport. */
 void nvm_completing(struct nvm_queue *q, struct request *r);
 /* The connection is over: held commands end. Those that wait for a disk still come back. */

@@ -13,7 +13,8 @@
 struct conn_deferred {
         struct request *request;
         struct conn_deferred *next;
-        uint8_t data[]; /* that came in the capsule */
+        uint8_t *data; /* that came in the capsule, conn_keep(); NULL: none did */
+        uint32_t len;
 };
 
 static bool is_always_served(const struct target_conn *c, const struct request *r)
@@ -50,19 +51,29 @@ bool conn_is_paused(const struct target_conn *c, const struct request *r)
 void conn_defer(void *user, struct request *r)
 {
         struct target_conn *c = user;
-        size_t bytes = r->in_place ? r->len : 0;
-        struct conn_deferred *d = c->over ? NULL : malloc(sizeof(*d) + bytes);
+        struct conn_deferred *d = c->over ? NULL : calloc(1, sizeof(*d));
 
-        if (!d) {
-                request_fail(r, NVME_INTERNAL_ERROR);
+        if (d && r->in_place) {
+                d->len = r->len;
+                d->data = conn_keep(&c->base, r->data, r->len);
+        }
+        if (!d || (r->in_place && !d->data)) {
+                free(d);
+                request_fail(r, c->queue.qid > 0 ? NVME_NS_NOT_READY : NVME_INTERNAL_ERROR);
                 return;
         }
         d->request = r;
-        d->next = NULL;
-        if (bytes > 0)
-                r->data = memcpy(d->data, r->data, bytes);
+        if (d->data)
+                r->data = d->data;
         *c->deferred_last = d;
         c->deferred_last = &d->next;
+}
+
+static void free_deferred(struct target_conn *c, struct conn_deferred *d)
+{
+        if (d->data)
+                conn_drop(&c->base, d->data, d->len);
+        free(d);
 }
 
 static struct conn_deferred *unlink_deferred(struct target_conn *c, struct conn_deferred **at)
@@ -82,7 +93,7 @@ void conn_undefer(struct target_conn *c, const struct request *r)
         while (*at && (*at)->request != r)
                 at = &(*at)->next;
         if (*at)
-                free(unlink_deferred(c, at));
+                free_deferred(c, unlink_deferred(c, at));
 }
 
 static void start(struct target_conn *c, struct request *r)
@@ -104,14 +115,14 @@ void conn_resume(struct target_conn *c)
                 struct conn_deferred *d = unlink_deferred(c, &c->deferred);
 
                 start(c, d->request);
-                free(d);
+                free_deferred(c, d);
         }
 }
 
 void conn_drop_deferred(struct target_conn *c)
 {
         while (c->deferred)
-                free(unlink_deferred(c, &c->deferred));
+                free_deferred(c, unlink_deferred(c, &c->deferred));
 }
 
 /* --- what is in work -------------------------------------------------------------------------- */

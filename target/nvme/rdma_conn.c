@@ -219,6 +219,7 @@ static void go_on(struct conn *base)
         bool live = c->link.ep.life.state == LIFE_LIVE;
         struct rdma_recv *rx;
 
+        conn_go_on(&c->conn);
         while (live && !c->conn.failed && (rx = rdma_link_next(&c->link)) != NULL)
                 take_capsule(c, rx);
         settle(&c->link.ep);

@@ -294,6 +294,7 @@ static void go_on(struct conn *base)
 {
         struct tcp_conn *c = of_base(base);
 
+        conn_go_on(&c->conn);
         if (!stream_is_open(&c->stream) || c->conn.stalled_until)
                 ;
         else if (c->more)

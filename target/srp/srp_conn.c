@@ -16,6 +16,7 @@ enum {
         RECVS_MORE = 4,    /* IUs that take nothing from the request limit */
         WRS_MORE = 64,     /* WRITEs of one command in many pieces; more are waited for */
         REQUESTS_LEAST = 2,
+        PROBES = 1,
 };
 enum { /* of SRP_T_LOGOUT */
        LOGOUT_NO_REASON = 0,
@@ -276,6 +277,10 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 
         if (wc->wr->op != VERBS_RECV)
                 c->moved_at = reactor_now(c->base.reactor);
+        if (wc->status == VERBS_SUCCESS)
+                c->heard_at = reactor_now(c->base.reactor);
+        if (wc->wr == &c->probe && (wc->status == VERBS_SUCCESS || e->life.state >= LIFE_DEAD))
+                return false;
         if (wc->wr->op == VERBS_RECV && wc->status == VERBS_SUCCESS) {
                 rx->bytes = wc->bytes;
                 take_or_defer(c, rx);
@@ -283,7 +288,7 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
         }
         if (wc->wr->op != VERBS_RECV && srp_script_completed(c, wc->wr))
                 return false; /* what fails shows with the target's own, too */
-        if (wc->wr->op != VERBS_RECV &&
+        if (wc->wr->op != VERBS_RECV && wc->wr != &c->probe &&
             (e->life.state >= LIFE_DEAD || !srp_target_completed(c->machine, wc)))
                 return false;
         if (e->life.state == LIFE_LIVE)
@@ -415,12 +420,26 @@ static void sweep_pace(struct srp_conn *c)
         rdma_ep_step(&c->link.ep, LIFE_CLOSE);
 }
 
+/* A channel may be idle for as long as its initiator likes. One that has lost its power says nothing either, and nobody
+ * but its device tells: it answers a WRITE that moves nothing. */
+static void probe(struct srp_conn *c)
+{
+        if (c->link.ep.unfinished > 0 || !conn_is_older(&c->base, c->heard_at, service(c)->probe))
+                return;
+        c->heard_at = c->moved_at = reactor_now(c->base.reactor);
+        c->probe = (struct verbs_wr) { .op = VERBS_WRITE, .flags = VERBS_SIGNALED };
+        if (rdma_link_post(&c->link, &c->probe) < 0)
+                report(c, "posting", "posting failed", strerror(errno));
+}
+
 static void sweep(struct conn *base)
 {
         struct srp_conn *c = srp_conn_of(base);
 
         if (c->link.ep.life.state == LIFE_LIVE)
                 sweep_pace(c);
+        if (c->link.ep.life.state == LIFE_LIVE)
+                probe(c);
         if (c->link.ep.life.state == LIFE_CONNECTING &&
             rdma_ep_is_older(&c->link.ep, service(c)->setup_timeout)) {
                 report(c, "setup", "closed: timed out before the connection was established", NULL);
@@ -501,14 +520,15 @@ static struct srp_target *make_machine(struct srp_conn *c, const struct srp_logi
                                        const struct verbs_qp_attr *attr, uint32_t reads)
 {
         const struct srp_service *s = service(c);
-        const struct srp_target_config cfg = { .asked = c->asked,
-                                               .granted = *granted,
-                                               .send_wrs = attr->send_wrs -
-                                                           (s->script ? SRP_SCRIPT_MORE : 0),
-                                               .reads = reads,
-                                               .inline_bytes = attr->inline_bytes,
-                                               .own_bytes = sizeof(struct srp_task),
-                                               .policy = &s->policy };
+        const struct srp_target_config cfg = {
+                .asked = c->asked,
+                .granted = *granted,
+                .send_wrs = attr->send_wrs - (s->script ? SRP_SCRIPT_MORE : 0) - PROBES,
+                .reads = reads,
+                .inline_bytes = attr->inline_bytes,
+                .own_bytes = sizeof(struct srp_task),
+                .policy = &s->policy
+        };
         const struct srp_target_ops ops = { .admit = admit,
                                             .execute = execute,
                                             .manage = manage,
@@ -528,7 +548,7 @@ static struct srp_target *make_machine(struct srp_conn *c, const struct srp_logi
 static int build(struct srp_conn *c, struct srp_login_rsp *granted, uint32_t reads)
 {
         uint32_t limit = limit_of(c), receives = limit + RECVS_MORE;
-        struct verbs_qp_attr attr = { .send_wrs = 2 * limit + WRS_MORE,
+        struct verbs_qp_attr attr = { .send_wrs = 2 * limit + WRS_MORE + PROBES,
                                       .recv_wrs = receives,
                                       .inline_bytes = SRP_IU_OUT };
 
@@ -556,6 +576,7 @@ static struct srp_conn *conn_new(struct reactor *r, const struct verbs_event *e,
                 return NULL;
         c->base.reactor = r;
         c->asked = *asked;
+        c->heard_at = reactor_now(r);
         c->oust.run = on_oust;
         rdma_link_init(&c->link, &c->base, &ops);
         (void)rdma_link_take(&c->link, e->ep);

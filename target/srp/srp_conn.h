@@ -38,6 +38,9 @@ struct srp_conn {
         uint64_t left_at; /* ms: since when */
         uint64_t
             moved_at; /* ms: when something that it has posted completed, or was posted first */
+        uint64_t
+            heard_at; /* ms: something has completed, or it was looked then whether it is there */
+        struct verbs_wr probe; /* a WRITE of no bytes, which its device answers */
         bool reported, registered;
         struct srp_more more[SRP_SCRIPT_MORE];
 };

@@ -22,6 +22,7 @@ enum {
         BUFFERS = 256 << 20,
         SETUP_MS = 10000,
         STALL_MS = 30000,
+        PROBE_MS = 300000,
         PROTOCOL_SRP = 4, /* SPC-4 7.6.1 */
 };
 
@@ -105,6 +106,7 @@ static void describe(struct srp_service *s, const struct srp_options *o)
         s->device.protocol = PROTOCOL_SRP;
         s->setup_timeout = SETUP_MS;
         s->stall_timeout = given(o->stall_timeout, STALL_MS);
+        s->probe = given(o->probe, PROBE_MS);
         s->trace = o->trace;
         s->quiet = o->quiet;
         s->base.busy_poll = o->busy_poll;

@@ -30,6 +30,8 @@ struct srp_options {
         uint32_t max_transfer;  /* bytes of a command; 0: 1 MiB */
         uint32_t
             stall_timeout; /* ms that an initiator may take for a READ or a response; 0: 30 s */
+        uint32_t
+            probe; /* ms that an initiator is silent before it is looked whether it is there; 0: 5 min */
         bool no_immediate;
         struct rule_policy policy;
         unsigned reactors, busy_poll; /* 0: one; microseconds */

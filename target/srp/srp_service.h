@@ -20,6 +20,8 @@ struct srp_service {
         unsigned setup_timeout;          /* ms: until a login is established */
         unsigned
             stall_timeout; /* ms: that an initiator may take for a READ, or to have room for a response */
+        unsigned
+            probe; /* ms: of silence, after which it is looked whether the initiator is there */
         bool trace, quiet;
         pthread_mutex_t lock; /* of what follows, and of the nexuses' lists of channels */
         bool enabled;         /* logins are taken */

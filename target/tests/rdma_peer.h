@@ -28,6 +28,7 @@ struct rpeer_options {
         uint32_t in_capsule;
         uint16_t icdoff;
         const char *host; /* NULL: RPEER_HOSTNQN */
+        const char *at;   /* an address of a target on any, and so its own; NULL: the target's */
         /* of the connect request, where it is not as it should be */
         const void *data;
         uint8_t len;
@@ -298,7 +299,7 @@ static struct rpeer *rpeer_open(struct verbs_provider *v, const struct target *t
         p->arena = aligned_alloc(4096, RPEER_ARENA);
         p->context = verbs_open(v);
         snprintf(port, sizeof(port), "%u", target_trsvcid(t));
-        p->ep = verbs_resolve(p->context, target_traddr(t), port, RPEER_PATIENCE);
+        p->ep = verbs_resolve(p->context, o.at ? o.at : target_traddr(t), port, RPEER_PATIENCE);
         if (!p->ep || !rpeer_until(p, &p->resolved, RPEER_PATIENCE) || !rpeer_build(p))
                 return p;
         rpeer_send(p);

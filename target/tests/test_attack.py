@@ -298,6 +298,63 @@ def test_many_deep_queues_have_one_share_of_each_turn():
     assert ended[0] > 60 * 127
 
 
+def commands_in_slices(port, count, stop):
+    """So many I/O queues of one host, each with 127 Verifies of 65536 blocks outstanding; how many have ended."""
+    verifies = b"".join(struct.pack("<BBBBIBBHI32xQI12x", 4, 0, 72, 0, 72, 0x0c, 0x40, cid, 1, 0, 0xffff)
+                        for cid in range(127))
+    ended = 0
+    with contextlib.ExitStack() as stack:
+        admin = Queue(port, source=ATTACKER)
+        stack.callback(admin.close)
+        admin.enable()
+        admin.command(struct.pack("<BBH36xII16x", 9, 0x40, 0, 7, 0x003f003f))
+        queues = [Queue(port, qid, admin.cntlid, 128, source=ATTACKER) for qid in range(1, count + 1)]
+        for q in queues:
+            stack.callback(q.close)
+            q.socket.sendall(verifies)
+        while not stop.is_set():
+            ended += len([q for q in queues if select.select([q.socket], [], [], 0)[0] and not status(q.receive(24)[8:])])
+            time.sleep(0.05)
+    return ended
+
+
+@pytest.mark.fast
+def test_commands_in_slices_have_one_share_of_each_turn(tmp_path):
+    """Verify of 256 MiB is thousands of reads of a file. All that is outstanding at the end is dropped with its queue."""
+    ended, options = [], ["--limit", "controllers=64", "--reactors", "1", "--ns"]
+    with target(*options, f"file:{tmp_path}/ns,size=1G,bs=4096") as t:
+        t.options = *options, f"file:{tmp_path}/control,size=1G,bs=4096"
+        with borne(t) as measure, going_on(lambda stop: ended.append(commands_in_slices(t.port, 30, stop))):
+            measure()
+
+
+@pytest.mark.fast
+def test_halves_that_wait_take_a_bounded_memory():
+    """Compares whose data came in their capsules, and whose Writes wait for data that does not come."""
+    length, pairs, count = 8192, 250, 20
+    def pair(n):
+        blocks = struct.pack("<QI12x", 0, length // 512 - 1)
+        compare = struct.pack("<BBHI16xQI3xB", 5, 0x41, 2 * n, 1, 0, length, 1) + blocks
+        write = struct.pack("<BBHI16xQI3xB", 1, 0x42, 2 * n + 1, 1, 0, length, 0x5a) + blocks
+        return (struct.pack("<BBBBI", 4, 0, 72, 72, 72 + length) + compare + bytes(length)
+                + struct.pack("<BBBBI", 4, 0, 72, 0, 72) + write)
+    with target("--limit", "buffers=8M", "--limit", "max_transfer=256K", "--ns", "mem:8M") as t, \
+            contextlib.ExitStack() as stack:
+        admin = Queue(t.port)
+        stack.callback(admin.close)
+        admin.enable()
+        admin.command(struct.pack("<BBH36xII16x", 9, 0x40, 0, 7, 0x003f003f))
+        queues = [Queue(t.port, qid, admin.cntlid, 1024) for qid in range(1, count + 1)]
+        for q in queues:
+            stack.callback(q.close)
+        before = t.rss()
+        for q in queues:
+            with contextlib.suppress(OSError):  # it may have been ended
+                q.socket.sendall(b"".join(pair(n) for n in range(pairs)))
+        time.sleep(0.2)
+        assert t.rss() - before < length * pairs * count // 2
+
+
 @pytest.mark.fast
 def test_one_host_does_not_have_all_controllers():
     with target("--limit", "controllers=64", "--dhchap-key", KEY, "--limit", "auth_timeout=8000") as t:

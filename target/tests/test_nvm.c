@@ -44,6 +44,25 @@ static void on_post(struct nvm_queue *q, struct request *r)
         sem_post(&posted);
 }
 
+static bool full; /* there is no memory for copies */
+static uint64_t kept;
+
+static void *on_keep(struct nvm_queue *q, const struct request *r)
+{
+        void *copy = full ? NULL : malloc(r->len);
+
+        (void)q;
+        kept += copy ? r->len : 0;
+        return copy ? memcpy(copy, r->data, r->len) : NULL;
+}
+
+static void on_drop(struct nvm_queue *q, const struct request *r, void *copy)
+{
+        (void)q;
+        kept -= r->len;
+        free(copy);
+}
+
 static void deliver(void)
 {
         struct request *r = mail;
@@ -299,6 +318,25 @@ static void test_compare_fails(void **state)
         free(b);
 }
 
+/* What came in a capsule is copied as long as there is memory for it. */
+static void test_a_held_half_without_memory(void **state)
+{
+        (void)state;
+        write_byte(LBA, 2, 1);
+        for (unsigned i = 0; i < 2; i++) {
+                struct cmd *a = fused(1, 1), *b = fused(2, 2);
+
+                full = i == 0;
+                assert_int_equal(run(a), full ? NVME_INTERNAL_ERROR : NONE);
+                assert_int_equal(kept, full ? 0 : 2 * BS);
+                assert_int_equal(run(b), full ? NVME_ABORT_FAILED_FUSED : NVME_SUCCESS);
+                assert_int_equal(kept, 0);
+                assert_int_equal(read_byte(LBA), full ? 1 : 2);
+                free(a);
+                free(b);
+        }
+}
+
 static void test_missing_halves(void **state)
 {
         struct cmd *a = fused(1, 1), *b = fused(2, 2), *c = fused(1, 1), *d = fused(2, 2),
@@ -481,6 +519,26 @@ static void test_slices(void **state)
         }
 }
 
+/* The connection is over: nobody waits for what is left. */
+static void test_slices_are_dropped(void **state)
+{
+        struct cmd *big = new_cmd(NVME_WRITE_ZEROES, 5, 0, 8192);
+
+        (void)state;
+        assert_int_equal(run_once(NVME_WRITE_UNCORRECTABLE, 5, 8191, 1), NVME_SUCCESS);
+        assert_int_equal(run(big), NONE);
+        assert_int_equal(sem_trywait(&posted), 0);
+        assert_ptr_equal(mail, &big->r);
+        mail = NULL;
+        assert_true(nvm_has_slices(&big->r));
+        nvm_drop_slices(&big->r);
+        assert_int_equal(status_of(big), NVME_ABORT_SQ_DELETED);
+        assert_null(big->r.user);
+        assert_int_equal(run_once(NVME_VERIFY, 5, 8191, 1), NVME_UNRECOVERED_READ);
+        assert_int_equal(run_once(NVME_WRITE, 5, 8191, 1), NVME_SUCCESS);
+        free(big);
+}
+
 /* Ranges may be as long as the namespace. They came in the capsule, which is gone when the next ones are had. */
 static void test_long_ranges(void **state)
 {
@@ -511,7 +569,9 @@ static char path[] = "/tmp/nvmfspec-test-nvm-XXXXXX";
 
 static int start(void **state)
 {
-        static const struct nvm_queue_ops ops = { .done = on_done, .post = on_post };
+        static const struct nvm_queue_ops ops = {
+                .done = on_done, .post = on_post, .keep = on_keep, .drop = on_drop
+        };
         char spec[64], error[128];
         int fd = mkstemp(path);
 
@@ -536,6 +596,7 @@ static int start(void **state)
 static int stop(void **state)
 {
         (void)state;
+        assert_int_equal(kept, 0);
         subsystem_put(sub);
         return unlink(path);
 }
@@ -550,6 +611,7 @@ int main(void)
                 cmocka_unit_test(test_dsm),
                 cmocka_unit_test(test_compare_and_write),
                 cmocka_unit_test(test_compare_fails),
+                cmocka_unit_test(test_a_held_half_without_memory),
                 cmocka_unit_test(test_missing_halves),
                 cmocka_unit_test(test_bad_halves),
                 cmocka_unit_test(test_a_half_fails_in_the_transport),
@@ -557,6 +619,7 @@ int main(void)
                 cmocka_unit_test(test_giving_up),
                 cmocka_unit_test(test_a_slow_namespace),
                 cmocka_unit_test(test_slices),
+                cmocka_unit_test(test_slices_are_dropped),
                 cmocka_unit_test(test_long_ranges),
         };
 

@@ -264,10 +264,10 @@ static struct rpeer *rpeer_io_at_last(struct fixture *f, struct rpeer *admin, ui
         return io;
 }
 
-/* With a small SRQ late comers get a smaller CRQSIZE, or, if they can't bear RNR, none. */
+/* With a small SRQ, three quarters of which are one address's, late comers get a smaller CRQSIZE, or, if they can't bear RNR, none. */
 static void test_receives_are_promised_once(void **state)
 {
-        struct fixture f = start_on(NULL, (struct target_options) { .limits.receives = 96 });
+        struct fixture f = start_on(NULL, (struct target_options) { .limits.receives = 128 });
         struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *a, *b;
 
         (void)state;
@@ -288,6 +288,37 @@ static void test_receives_are_promised_once(void **state)
         assert_int_equal(a->crqsize, 64);
         rpeer_close(a);
         rpeer_close(admin);
+        stop(&f);
+}
+
+/* ... as soon as they ask for a connection, whoever they are. */
+static void test_one_address_does_not_have_all_receives(void **state)
+{
+        struct fixture f =
+            start_on(NULL, (struct target_options) { .traddr = "0.0.0.0", .limits.receives = 128 });
+        struct rpeer_options a = { .qid = 1, .entries = 48, .at = "127.0.0.2" };
+        struct rpeer_options b = { .at = "127.0.0.3", .no_rnr_retry = true };
+        struct rpeer *first, *second, *other;
+        uint64_t until = loop_now_ms() + RPEER_PATIENCE;
+
+        (void)state;
+        first = rpeer_open(f.v, f.t, a);
+        second = rpeer_open(f.v, f.t, a);
+        assert_true(first->established && second->established);
+        rejects(&f, a, RDMA_REJECT_RESOURCES);
+        other = rpeer_open(f.v, f.t, b);
+        assert_true(other->established);
+        assert_int_equal(other->crqsize, 32);
+        rpeer_close(other);
+        rpeer_close(first);
+        for (first = NULL; !first || !first->established; first = rpeer_open(f.v, f.t, a)) {
+                if (first)
+                        rpeer_close(first);
+                assert_true(loop_now_ms() < until);
+                usleep(10000); /* when the target has let go */
+        }
+        rpeer_close(first);
+        rpeer_close(second);
         stop(&f);
 }
 
@@ -1249,6 +1280,7 @@ int main(void)
                 cmocka_unit_test(test_a_log_that_nobody_reads_stops_nothing),
                 cmocka_unit_test(test_connect_differs_from_private_data),
                 cmocka_unit_test(test_receives_are_promised_once),
+                cmocka_unit_test(test_one_address_does_not_have_all_receives),
                 cmocka_unit_test(test_flood),
                 cmocka_unit_test(test_a_host_with_many_queues_has_one_share_of_a_turn),
                 cmocka_unit_test(test_dreq_is_answered),

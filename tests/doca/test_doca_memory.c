@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "host/doca/session.h"
 #include "host/engine/verify.h"
 #include "pdu/io/log.h"
@@ -617,6 +622,95 @@ static void test_statistics(void **state)
         assert_true(hits >= 3);
 }
 
+/* --- clients that are rude ------------------------------------------------------------------------ */
+
+/* A control channel by hand, with a small buffer for what comes; it never waits. */
+static int channel(const struct world *w, const char *from)
+{
+        struct sockaddr_in a = { .sin_family = AF_INET };
+        int fd = socket(AF_INET, SOCK_STREAM, 0), small = 4096;
+
+        assert_true(fd >= 0);
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+        assert_int_equal(inet_pton(AF_INET, from, &a.sin_addr), 1);
+        assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+        a.sin_port = htons((uint16_t)atoi(w->params.trsvcid));
+        assert_int_equal(inet_pton(AF_INET, "127.0.0.1", &a.sin_addr), 1);
+        assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+        return fd;
+}
+
+static bool is_closed(int fd)
+{
+        char byte;
+
+        return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0 || errno != EAGAIN;
+}
+
+/* Where places are short, who says nothing gives way; a client with contexts stays, and where there is room all do. */
+static void test_silent_clients_give_way(void **state)
+{
+        enum { SILENT = 64, PATIENCE = 300 };
+        static uint8_t data[512];
+        uint64_t until = loop_now_ms() + TIMEOUT;
+        struct doca_session s;
+        int fd[SILENT];
+        struct world w;
+
+        (void)state;
+        open_world(&w, DOCA_3_2);
+        w.options.patience = PATIENCE;
+        serve(&w);
+        for (unsigned i = 0; i < SILENT; i++)
+                fd[i] = channel(&w, "127.0.0.2");
+        start(&w, &s); /* one address does not have all places */
+        for (unsigned open = SILENT; open > 32 && loop_now_ms() < until; usleep(10000)) {
+                open = 0;
+                for (unsigned i = 0; i < SILENT; i++)
+                        open += !is_closed(fd[i]);
+        }
+        assert_true(loop_now_ms() < until);
+        usleep(2 * PATIENCE * 1000);
+        for (unsigned i = 0, open = 0; i < SILENT; i++) {
+                open += !is_closed(fd[i]);
+                assert_true(i < SILENT - 1 || open >= 16);
+                close(fd[i]);
+        }
+        move(&s, true, 7, 1, data);
+        finish(&s);
+        close_world(&w);
+}
+
+/* Requests without end, and no answer is read. */
+static void test_unread_answers_have_a_time(void **state)
+{
+        uint64_t until = loop_now_ms() + TIMEOUT;
+        uint8_t frame[256];
+        struct world w;
+        size_t n;
+        int fd;
+
+        (void)state;
+        open_world(&w, DOCA_3_2);
+        w.options.patience = 300;
+        serve(&w);
+        fd = channel(&w, "127.0.0.1");
+        n = doca_msg_write(w.options.dialect, &(struct doca_msg) { .kind = DOCA_QUERY }, frame,
+                           sizeof(frame));
+        assert_true(n > 0 && n <= sizeof(frame));
+        while (loop_now_ms() < until) {
+                ssize_t sent = send(fd, frame, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+                if (sent < 0 && errno != EAGAIN)
+                        break;
+                if (sent < (ssize_t)n)
+                        usleep(1000);
+        }
+        assert_true(loop_now_ms() < until);
+        close(fd);
+        close_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -639,6 +733,8 @@ int main(void)
                 cmocka_unit_test(test_device_goes_after_a_refusal),
                 cmocka_unit_test(test_connection_fails),
                 cmocka_unit_test(test_statistics),
+                cmocka_unit_test(test_silent_clients_give_way),
+                cmocka_unit_test(test_unread_answers_have_a_time),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "target/engine/conn.h"
@@ -115,6 +116,39 @@ static void test_a_host_has_half_and_an_address_five_eighths(void **state)
 }
 
 /* Identify and its like find one, when everything else is lent. */
+/* Beside the buffers, and bounded: an eighth of the pool's size for an address, a quarter in all. */
+static void test_copies_are_bounded(void **state)
+{
+        enum { CAP = 1 << 20, LEN = CAP / 32 };
+        static const uint8_t data[LEN] = { 1, 2, 3 };
+        struct pool_share *place[3];
+        void *copy[3][4];
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, CAP, NULL, NULL);
+        for (unsigned i = 0; i < 3; i++)
+                place[i] = pool_join(&p, (const char *[]) { "a", "b", "c" }[i]);
+        for (unsigned i = 0; i < 2; i++) {
+                for (unsigned k = 0; k < 4; k++) {
+                        copy[i][k] = pool_keep(&p, data, LEN, place[i]);
+                        assert_memory_equal(copy[i][k], data, LEN);
+                }
+                assert_null(pool_keep(&p, data, 1, place[i]));
+        }
+        assert_null(pool_keep(&p, data, 1, place[2]));
+        assert_int_equal(p.bytes, 0);
+        for (unsigned i = 0; i < 2; i++)
+                for (unsigned k = 0; k < 4; k++)
+                        pool_drop(&p, copy[i][k], LEN, place[i]);
+        copy[2][0] = pool_keep(&p, data, LEN, place[2]);
+        assert_non_null(copy[2][0]);
+        pool_drop(&p, copy[2][0], LEN, place[2]);
+        for (unsigned i = 0; i < 3; i++)
+                pool_leave(&p, place[i]);
+        pool_fini(&p);
+}
+
 static void test_a_reserve_of_small_ones(void **state)
 {
         struct pool_borrower who[16] = { 0 }, other = { 0 };
@@ -295,6 +329,107 @@ static void test_work_is_shared_by_the_queues_of_a_host(void **state)
         pool_fini(&p);
 }
 
+/* A conn of a host at an address. */
+static void join(struct conn *c, struct reactor *r, struct pool *p, const char *place,
+                 const char *host)
+{
+        *c = (struct conn) { .reactor = r, .pool = p, .host = host };
+        snprintf(c->peer.place, sizeof(c->peer.place), "%s", place);
+}
+
+static void leave(struct conn *c)
+{
+        pool_leave(c->pool, c->borrower.host);
+        pool_leave(c->pool, c->borrower.place);
+}
+
+/* Commands in slices are work, too, and neither they nor what comes keeps the other from going on. */
+static void test_slices_are_part_of_a_turn(void **state)
+{
+        enum { OUTSTANDING = 1000 };
+        static struct conn c, other;
+        static struct reactor r;
+        unsigned slices = 0, turns = 0;
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, 1 << 20, NULL, NULL);
+        join(&c, &r, &p, "192.0.2.1", "one");
+        join(&other, &r, &p, "192.0.2.2", "other");
+        for (r.turns.now = 1; r.turns.now < 100; r.turns.now++) {
+                unsigned before = slices;
+
+                assert_true(conn_budget(&other) >= CONN_BUDGET);
+                c.part.taken += conn_budget(&c);
+                while (slices - before < OUTSTANDING && conn_take_slice(&c))
+                        slices++;
+                assert_true(slices > before && slices - before <= CONN_BUDGET / 8 * 4);
+                turns++;
+        }
+        assert_true(slices <= turns * CONN_BUDGET / 8 / 2 + 16);
+        assert_true(c.again);
+        leave(&c);
+        leave(&other);
+        pool_fini(&p);
+}
+
+/* Names can be taken by anybody. */
+static void test_an_address_has_one_share_however_many_hosts_it_has(void **state)
+{
+        enum { HOSTS = 100, TURNS = 1000 };
+        static struct conn c[HOSTS], other;
+        static unsigned done[HOSTS];
+        static char names[HOSTS][8];
+        static struct reactor r;
+        unsigned all = 0;
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, 1 << 20, NULL, NULL);
+        for (unsigned i = 0; i < HOSTS; i++) {
+                snprintf(names[i], sizeof(names[i]), "%u", i);
+                join(&c[i], &r, &p, "192.0.2.1", names[i]);
+        }
+        join(&other, &r, &p, "192.0.2.2", "other");
+        for (r.turns.now = 1; r.turns.now <= TURNS; r.turns.now++) {
+                for (unsigned i = 0; i < HOSTS; i++) {
+                        unsigned n = conn_budget(&c[i]);
+
+                        c[i].part.taken += n;
+                        done[i] += n;
+                        all += n;
+                }
+                assert_int_equal(conn_budget(&other), CONN_BUDGET);
+        }
+        assert_true(all <= TURNS * CONN_BUDGET * 9 / 4);
+        for (unsigned i = 0; i < HOSTS; i++)
+                assert_true(done[i] >= all / HOSTS / 2);
+        for (unsigned i = 0; i < HOSTS; i++)
+                leave(&c[i]);
+        leave(&other);
+        pool_fini(&p);
+}
+
+/* ... and each has its own where no other address asks for anything. */
+static void test_hosts_of_the_only_address_have_shares_as_large(void **state)
+{
+        static struct conn c[4];
+        static struct reactor r;
+        static char names[4][2] = { "a", "b", "c", "d" };
+        struct pool p;
+
+        (void)state;
+        pool_init(&p, 1 << 20, NULL, NULL);
+        for (unsigned i = 0; i < 4; i++)
+                join(&c[i], &r, &p, "192.0.2.1", names[i]);
+        for (r.turns.now = 1; r.turns.now < 10; r.turns.now++)
+                for (unsigned i = 0; i < 4; i++)
+                        assert_true(conn_budget(&c[i]) >= CONN_BUDGET);
+        for (unsigned i = 0; i < 4; i++)
+                leave(&c[i]);
+        pool_fini(&p);
+}
+
 static void test_idle_pools_shrink(void **state)
 {
         struct pool_borrower who = { 0 };
@@ -338,6 +473,7 @@ int main(void)
                 cmocka_unit_test(test_the_bound_holds),
                 cmocka_unit_test(test_a_quarter_is_for_those_who_have_none),
                 cmocka_unit_test(test_a_host_has_half_and_an_address_five_eighths),
+                cmocka_unit_test(test_copies_are_bounded),
                 cmocka_unit_test(test_a_reserve_of_small_ones),
                 cmocka_unit_test(test_hosts_have_equal_shares_of_a_turn),
                 cmocka_unit_test(test_many_queues_have_some_pieces_at_a_time),
@@ -345,6 +481,9 @@ int main(void)
                 cmocka_unit_test(test_a_host_that_is_alone_has_larger_parts),
                 cmocka_unit_test(test_a_part_goes_to_another_share_within_a_turn),
                 cmocka_unit_test(test_work_is_shared_by_the_queues_of_a_host),
+                cmocka_unit_test(test_slices_are_part_of_a_turn),
+                cmocka_unit_test(test_an_address_has_one_share_however_many_hosts_it_has),
+                cmocka_unit_test(test_hosts_of_the_only_address_have_shares_as_large),
                 cmocka_unit_test(test_idle_pools_shrink),
         };
 

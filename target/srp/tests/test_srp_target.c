@@ -2,6 +2,8 @@
 /* The SRP target over RDMA in memory: logins, data in each form, residuals, and initiators that do wrong. */
 #include "srp_fixture.h"
 
+#include <unistd.h>
+
 #include "pdu/srp/machine/channel.h"
 #include "pdu/srp/machine/spoil.h"
 
@@ -294,6 +296,32 @@ static void test_stalled(void **state)
         peer_send(p, c.p, c.n);
         assert_true(peer_closed(p));
         assert_int_equal(p->got_n, 0);
+        peer_close(p);
+        stop(&f);
+}
+
+static void lose_next(struct memory_fabric *f, void *arg)
+{
+        struct verbs_ep *ep;
+
+        (void)arg;
+        for (unsigned i = 0; (ep = memory_ep(f, i)) != NULL; i++)
+                if (!memory_connects(ep) && memory_qp_state(ep) != MEMORY_QP_NONE)
+                        memory_fail_work(ep, 1, VERBS_RETRY_EXCEEDED);
+}
+
+/* Who is silent stays, as long as its device answers; nobody else would say that it has lost its power. */
+static void test_silence(void **state)
+{
+        struct fixture f = start_on(NULL, (struct srp_options) { .probe = 60 });
+        struct srp_peer *p = login(&f, (struct srp_peer_options) { 0 });
+
+        (void)state;
+        attend(p);
+        usleep(500000);
+        is_good(run_cdb(p, 0, (uint8_t[]) { SCSI_TEST_UNIT_READY }, 1));
+        verbs_memory_do(f.v, lose_next, NULL);
+        assert_true(peer_closed(p));
         peer_close(p);
         stop(&f);
 }
@@ -649,6 +677,7 @@ int main(void)
                 cmocka_unit_test(test_slow_rdma),
                 cmocka_unit_test(test_no_reads),
                 cmocka_unit_test(test_stalled),
+                cmocka_unit_test(test_silence),
                 cmocka_unit_test(test_additional_cdb),
                 cmocka_unit_test(test_residuals),
                 cmocka_unit_test(test_residual_of_what_fails),
