@@ -248,6 +248,21 @@ def test_errors(target):
     assert len(target.call("nvmf_get_subsystems")) == 2
 
 
+def test_long_specification(target, tmp_path):
+    """A specification is taken whole or not at all: cut, it would be another file, or one of another size."""
+    folder = tmp_path.joinpath(*["f" * 200] * 3)
+    folder.mkdir(parents=True)
+    spec = f"file:{folder}/image,size=4M"
+    target.serve(ns=spec)
+    assert (folder / "image").stat().st_size == 4 << 20
+    assert target.call("nvmf_get_subsystems", nqn=NQN)[0]["namespaces"][0]["bdev_name"] == spec
+    assert spec in [c["params"].get("namespace", {}).get("bdev_name")
+                    for c in target.call("framework_get_config", name="nvmf")]
+    for name in ("mem:" + "0" * 4093 + "1M", "file:/" + "n" * 9000):
+        assert "longer than 4096 bytes" in target.refuses(
+            PARAMS, "nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": name})
+
+
 def test_ana_transition(target):
     """A state that is set with transition_ms is there after so long in the change state; other changes leave that alone."""
     other = NQN + "-ana"
