@@ -285,7 +285,7 @@ static struct json_object *begin_answer(struct json_object *id)
         return answer;
 }
 
-static struct json_object *error_answer(struct json_object *id, int code, const char *message)
+struct json_object *jsonrpc_error(struct json_object *id, int code, const char *message)
 {
         struct json_object *answer = begin_answer(id), *error = json_object_new_object();
 
@@ -297,7 +297,7 @@ static struct json_object *error_answer(struct json_object *id, int code, const 
 
 struct json_object *jsonrpc_refusal(int code)
 {
-        return error_answer(NULL, code, standard_message(code));
+        return jsonrpc_error(NULL, code, standard_message(code));
 }
 
 static bool is_id(struct json_object *id)
@@ -369,14 +369,14 @@ static bool answer_one(const struct jsonrpc *j, struct json_object *v, bool agai
 
         *answer = NULL;
         if (!parse(&r, v)) {
-                *answer = error_answer(r.id, JSONRPC_INVALID, standard_message(JSONRPC_INVALID));
+                *answer = jsonrpc_error(r.id, JSONRPC_INVALID, standard_message(JSONRPC_INVALID));
                 return true;
         }
         run(j, &r, &call);
         if (call.later && call.code == 0)
                 return false;
         if (call.code != 0) {
-                *answer = error_answer(r.id, call.code, call.message);
+                *answer = jsonrpc_error(r.id, call.code, call.message);
         } else if (r.id) {
                 *answer = begin_answer(r.id);
                 json_object_object_add(*answer, "result",

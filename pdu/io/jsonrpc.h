@@ -108,6 +108,8 @@ bool jsonrpc_answer(const struct jsonrpc *j, struct json_object *request, bool a
                     struct json_object **answer);
 /* The answer to what is not JSON, or is too long. */
 struct json_object *jsonrpc_refusal(int code);
+/* The answer to a request that has failed; id NULL: null. */
+struct json_object *jsonrpc_error(struct json_object *id, int code, const char *message);
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 

@@ -49,8 +49,7 @@ struct rpc_server {
         struct listener listeners[LISTENERS];
         const struct jsonrpc *rpc;
         char *path, *login, *token;
-        struct client *clients;
-        unsigned n_clients;
+        struct client *clients; /* the latest first */
         pthread_t thread;
         bool running;
         struct loop_message ending;
@@ -115,6 +114,27 @@ static void flush(struct client *c)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
+static unsigned count_clients(const struct rpc_server *s, bool trusted)
+{
+        unsigned n = 0;
+
+        for (const struct client *c = s->clients; c; c = c->next)
+                n += c->trusted == trusted && !c->failed;
+        return n;
+}
+
+/* False: there are too many; it is told so. */
+static bool trust(struct client *c, struct json_object *id)
+{
+        if (count_clients(c->server, true) < RPC_CLIENTS) {
+                c->trusted = true;
+                return true;
+        }
+        put_answer(c, jsonrpc_error(id, JSONRPC_INTERNAL, "There are too many clients"));
+        c->last_words = true;
+        return false;
+}
+
 /* In a time that does not tell how much of it is right. */
 static bool is_token(const char *token, const char *given, size_t len)
 {
@@ -130,6 +150,7 @@ static void log_in(struct client *c, struct json_object *request)
 {
         const struct rpc_server *s = c->server;
         struct json_object *method = NULL, *params = NULL, *token = NULL, *id = NULL, *answer;
+        bool right;
 
         if (json_object_is_type(request, json_type_object)) {
                 json_object_object_get_ex(request, "method", &method);
@@ -138,21 +159,21 @@ static void log_in(struct client *c, struct json_object *request)
         }
         if (json_object_is_type(params, json_type_object))
                 json_object_object_get_ex(params, "token", &token);
-        c->trusted = json_object_is_type(method, json_type_string) &&
-                     strcmp(json_object_get_string(method), s->login) == 0 &&
-                     json_object_is_type(token, json_type_string) &&
-                     is_token(s->token, json_object_get_string(token),
-                              (size_t)json_object_get_string_len(token));
-        if (c->trusted) {
+        right = json_object_is_type(method, json_type_string) &&
+                strcmp(json_object_get_string(method), s->login) == 0 &&
+                json_object_is_type(token, json_type_string) &&
+                is_token(s->token, json_object_get_string(token),
+                         (size_t)json_object_get_string_len(token));
+        if (right && trust(c, id)) {
                 answer = json_object_new_object();
                 json_object_object_add(answer, "jsonrpc", json_object_new_string("2.0"));
                 json_object_object_add(answer, "id", json_object_get(id));
                 json_object_object_add(answer, "result", json_object_new_boolean(true));
                 put_answer(c, answer);
-                return;
+        } else if (!right) {
+                put_answer(c, jsonrpc_refusal(JSONRPC_INVALID));
+                c->last_words = true;
         }
-        put_answer(c, jsonrpc_refusal(JSONRPC_INVALID));
-        c->last_words = true;
 }
 
 static void answer(struct client *c)
@@ -223,7 +244,6 @@ static void free_failed(struct rpc_server *s)
                         continue;
                 }
                 *at = c->next;
-                s->n_clients--;
                 stream_close(&c->stream, false);
                 jsonrpc_input_free(&c->input);
                 json_object_put(c->waiting);
@@ -278,7 +298,7 @@ static void on_connection(struct loop_source *source, uint32_t events)
         (void)events;
         if (!stream_accept(&l->at, &stream))
                 return;
-        c = s->n_clients < RPC_CLIENTS ? calloc(1, sizeof(*c)) : NULL;
+        c = calloc(1, sizeof(*c));
         if (!c) {
                 stream_close(&stream, false);
                 return;
@@ -286,11 +306,20 @@ static void on_connection(struct loop_source *source, uint32_t events)
         c->stream = stream;
         c->stream.ready = on_ready;
         c->server = s;
-        c->trusted = l->trusted;
         c->next = s->clients;
         s->clients = c;
-        s->n_clients++;
+        if (l->trusted)
+                trust(c, NULL);
         work(c);
+}
+
+static void drop_strangers(struct rpc_server *s)
+{
+        unsigned n = 0;
+
+        for (struct client *c = s->clients; c; c = c->next)
+                if (!c->trusted && !c->failed && ++n > RPC_STRANGERS)
+                        c->failed = true;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -329,6 +358,7 @@ static void *serve(void *arg)
                 loop_turn(&s->loop, wait_ms(s));
                 for (struct client *c = s->clients; c; c = c->next)
                         look_after(c);
+                drop_strangers(s);
                 free_failed(s);
         }
         for (unsigned i = 0; i < LISTENERS; i++)
@@ -516,6 +546,15 @@ static struct json_object *ask(struct stream *s, const char *method, struct json
         return answer;
 }
 
+static bool is_full(struct json_object *answer)
+{
+        struct json_object *error = NULL, *code = NULL;
+
+        return json_object_object_get_ex(answer, "error", &error) &&
+               json_object_object_get_ex(error, "code", &code) &&
+               json_object_get_int(code) == JSONRPC_INTERNAL;
+}
+
 static bool log_in_there(struct stream *s, const struct rpc_place *at, uint64_t deadline,
                          const char **why)
 {
@@ -526,7 +565,7 @@ static bool log_in_there(struct stream *s, const struct rpc_place *at, uint64_t 
         answer = ask(s, at->login, params, 0, deadline, why);
         ok = answer && json_object_object_get_ex(answer, "result", NULL);
         if (answer && !ok)
-                *why = "refuses the token";
+                *why = is_full(answer) ? "has too many clients" : "refuses the token";
         json_object_put(answer);
         json_object_put(params);
         return ok;

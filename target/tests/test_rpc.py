@@ -871,9 +871,9 @@ def test_clients(target):
         c.send('{"id": 1, "method": "rpc_get_methods"}')
         c.socket.close()
     more = [Client(target.path) for _ in range(8)]
-    with contextlib.suppress(OSError):
-        more[-1].send('{"id": 1, "method": "rpc_get_methods"}')
-        assert more[-1].receive() is None
+    more[-1].send('{"id": 1, "method": "rpc_get_methods"}')
+    assert "too many clients" in more[-1].receive()["error"]["message"]
+    assert more[-1].receive() is None
     for c in crowd + more:
         c.socket.close()
     deaf.socket.close()
@@ -939,6 +939,33 @@ def test_tcp_with_token(options, tmp_path, free_port):
                           stderr=subprocess.DEVNULL).returncode == 1
     assert subprocess.run([NVMFSPEC, "target", "--rpc-listen", "127.0.0.1:0"],
                           stderr=subprocess.DEVNULL, timeout=20).returncode == 2
+
+
+def test_strangers(options, tmp_path, free_port):
+    """Who connects over TCP and has no token takes no place of those who may call: neither of the Unix socket's clients,
+    nor of the next one with the token."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    port = free_port()
+    t = options("--rpc-listen", f"127.0.0.1:{port}", "--rpc-token", f"@{token}")
+    with contextlib.ExitStack() as crowd:
+        strangers = [crowd.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+                     for _ in range(40)]
+        assert t.call("spdk_get_version")
+        with_token = subprocess.run([NVMFSPEC, "ctl", "--connect", f"127.0.0.1:{port}", "--token",
+                                     f"@{token}", "spdk_get_version"], timeout=20,
+                                    capture_output=True, text=True)
+        assert with_token.returncode == 0, with_token.stderr
+        assert strangers[0].recv(1) == b""  # the oldest made room
+        # Those who may call are as many as before, and one more is told why it may not.
+        for _ in range(32):
+            local = Client(t.path)
+            crowd.enter_context(local.socket)
+            assert "result" in local.ask({"id": 1, "method": "spdk_get_version"})
+        full = subprocess.run([NVMFSPEC, "ctl", "--connect", f"127.0.0.1:{port}", "--token",
+                               f"@{token}", "spdk_get_version"], timeout=20, capture_output=True,
+                              text=True)
+        assert full.returncode == 1 and "has too many clients" in full.stderr
 
 
 def test_last_words_are_not_overtaken(options, tmp_path, free_port):
