@@ -152,6 +152,17 @@ def test_write_and_read_back(host, tmp_path, nsid, bs, blocks):
     host.run("compare", "-N", nsid, "--slba", 3, "--file", out)
 
 
+def test_a_backup_is_kept_where_nothing_is_read(host, tmp_path):
+    backup = random_file(tmp_path / "backup", 4096)
+    kept = backup.read_bytes()
+    for wrong in (["-N", 7], ["--slba", 1 << 40]):
+        host.error("read", *wrong, "--file", backup, code=1)
+        assert backup.read_bytes() == kept
+    host.run("read", "--file", backup)
+    assert len(backup.read_bytes()) == 512
+    host.run("read", "--file", os.devnull)
+
+
 def test_pipes(host):
     data = os.urandom(4096)
     host.run("write", "--slba", 64, input=data)
