@@ -32,6 +32,13 @@ def test_list_goes_on(start_target):
     assert len(host.json("list")["namespaces"][1]) == 5
 
 
+def test_list_ends_at_nn(start_target):
+    """NSIDs that the controller says it can't have are not believed: there could be four billions."""
+    host = start_target("-n", NQN, "--ns", "mem:1M", "--violate", "semantic/nn-zero").host
+    for output in ("text", "json"):
+        assert "NSID 1, which is above NN, 0" in host.error("list", "-o", output, code=1)
+
+
 def test_discover_text(host):
     out = host.text("discover")
     assert "Discovery Log Number of Records" in out
