@@ -13,10 +13,11 @@
 #include "stream.h"
 
 enum {
-        IN = 16384,    /* bytes that are read at once */
-        REQUESTS = 32, /* of one client in a turn */
-        TURN_MS = 500, /* timers are looked at */
-        AGAIN_MS = 20, /* methods that could not be answered yet are asked again */
+        IN = 16384,     /* bytes that are read at once */
+        REQUESTS = 32,  /* of one client in a turn */
+        TURN_MS = 500,  /* timers are looked at */
+        AGAIN_MS = 20,  /* methods that could not be answered yet are asked again */
+        PAUSE_MS = 100, /* where there is no descriptor for one more client */
         LISTENERS = 2,
 };
 
@@ -42,6 +43,7 @@ struct listener {
         struct stream_listener at; /* first */
         struct rpc_server *server;
         bool open, trusted;
+        uint64_t pause; /* ms: until when it is not looked at; 0: it is */
 };
 
 struct rpc_server {
@@ -296,8 +298,13 @@ static void on_connection(struct loop_source *source, uint32_t events)
         struct client *c;
 
         (void)events;
-        if (!stream_accept(&l->at, &stream))
+        if (!stream_accept(&l->at, &stream)) {
+                if (errno != EAGAIN) { /* who waits would wake us at once, again and again */
+                        loop_change(&s->loop, source, 0);
+                        l->pause = loop_now_ms() + PAUSE_MS;
+                }
                 return;
+        }
         c = calloc(1, sizeof(*c));
         if (!c) {
                 stream_close(&stream, false);
@@ -347,6 +354,15 @@ static int wait_ms(const struct rpc_server *s)
         return ms;
 }
 
+static void end_pauses(struct rpc_server *s)
+{
+        for (struct listener *l = s->listeners; l < s->listeners + LISTENERS; l++)
+                if (l->pause && loop_left(l->pause) == 0) {
+                        l->pause = 0;
+                        loop_change(&s->loop, &l->at.source, EPOLLIN);
+                }
+}
+
 static void *serve(void *arg)
 {
         struct rpc_server *s = arg;
@@ -356,6 +372,7 @@ static void *serve(void *arg)
                         loop_add(&s->loop, &s->listeners[i].at.source, EPOLLIN);
         while (!s->end) {
                 loop_turn(&s->loop, wait_ms(s));
+                end_pauses(s);
                 for (struct client *c = s->clients; c; c = c->next)
                         look_after(c);
                 drop_strangers(s);

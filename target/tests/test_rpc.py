@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import select
 import signal
 import socket
@@ -966,6 +967,27 @@ def test_strangers(options, tmp_path, free_port):
                                f"@{token}", "spdk_get_version"], timeout=20, capture_output=True,
                               text=True)
         assert full.returncode == 1 and "has too many clients" in full.stderr
+
+
+def test_out_of_descriptors(options, tmp_path, free_port):
+    """Who waits to be accepted while there is no descriptor keeps no thread busy, and is served once there is one."""
+    def busy():  # seconds of processor time
+        return sum(map(int, pathlib.Path(f"/proc/{t.process.pid}/stat").read_text().split()[13:15])) / 100
+
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    rpc, metrics = free_port(), free_port()
+    t = options("--rpc-listen", f"127.0.0.1:{rpc}", "--rpc-token", f"@{token}", "--metrics", f":{metrics}")
+    soft, hard = resource.prlimit(t.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(t.process.pid, resource.RLIMIT_NOFILE, (3, hard))  # what is open stays so
+    with socket.create_connection(("127.0.0.1", metrics), 10) as page, Client(t.path).socket as local:
+        before = busy()
+        time.sleep(1)
+        assert busy() - before < 0.5
+        resource.prlimit(t.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        page.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        local.sendall(b'{"id": 1, "method": "spdk_get_version"}')
+        assert page.recv(16).startswith(b"HTTP/1.1 200") and b"nvmfspec" in local.recv(65536)
 
 
 def test_last_words_are_not_overtaken(options, tmp_path, free_port):
