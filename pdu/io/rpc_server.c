@@ -88,6 +88,11 @@ static void put_answer(struct client *c, struct json_object *answer)
         const char *text =
             json_object_to_json_string_length(answer, JSON_C_TO_STRING_NOSLASHESCAPE, &len);
 
+        if (text && len >= RPC_ANSWERS) {
+                answer = jsonrpc_too_long(answer, len, RPC_ANSWERS - 1);
+                text =
+                    json_object_to_json_string_length(answer, JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+        }
         if (text && make_room(c, len + 1)) {
                 memcpy(c->out + c->out_len, text, len);
                 c->out[c->out_len + len] = '\n';

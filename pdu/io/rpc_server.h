@@ -14,12 +14,12 @@
 #include "jsonrpc.h"
 
 enum {
-        RPC_CLIENTS = 32,       /* at once; one more is told so and closed */
-        RPC_STRANGERS = 16,     /* over TCP without login; one more takes the place of the oldest */
-        RPC_ANSWERS = 16 << 20, /* bytes that wait to be read */
-        RPC_TIMEOUT_MS = 30000, /* for the rest of a request, and for answers to be read */
-        RPC_LOGIN_MS = 5000,    /* over TCP, for the first request */
-        RPC_TOKEN_MIN = 16,     /* bytes */
+        RPC_CLIENTS = 32,   /* at once; one more is told so and closed */
+        RPC_STRANGERS = 16, /* over TCP without login; one more takes the place of the oldest */
+        RPC_ANSWERS = JSONRPC_ANSWERS, /* bytes that wait to be read */
+        RPC_TIMEOUT_MS = 30000,        /* for the rest of a request, and for answers to be read */
+        RPC_LOGIN_MS = 5000,           /* over TCP, for the first request */
+        RPC_TOKEN_MIN = 16,            /* bytes */
         RPC_TOKEN_MAX = 256,
 };
 
