@@ -53,6 +53,8 @@ int call_identify(struct call *call, struct host_error *e)
 
 /* --- list ------------------------------------------------------------------------------------- */
 
+enum { ROWS_MAX = 65536 }; /* whatever NN says: a controller may go on until there is no memory */
+
 struct row {
         uint32_t nsid, block_size;
         uint64_t blocks;
@@ -127,10 +129,24 @@ static struct json_object *row_json(const struct row *row)
         return o;
 }
 
-/* Every namespace of one Identify list to `rows` (JSON) or the terminal; *last: the last of them.
+/* Whether nsid may be the next in a list: from 1 to NN (Base 2.2, 3.2.1.1), each once, in order. */
+static int check_nsid(const struct host_ctrl *c, uint32_t nsid, uint32_t last, struct host_error *e)
+{
+        uint32_t nn = le32_get(c->id.nn);
+
+        if (nsid <= last)
+                return host_fail(e, HOST_STATUS, "the namespace list is not in order: %u after %u",
+                                 nsid, last);
+        if (nsid > nn)
+                return host_fail(e, HOST_STATUS,
+                                 "the namespace list has NSID %u, which is above NN, %u", nsid, nn);
+        return 0;
+}
+
+/* Every namespace of one Identify list to `rows` (JSON) or the terminal; *last: the last of them, *listed: how many.
  */
 static int list_page(struct call *call, const uint8_t *list, struct json_object *rows,
-                     uint32_t *last, struct host_error *e)
+                     uint32_t *last, unsigned *listed, struct host_error *e)
 {
         size_t count = ns_list_count(list, IDENTIFY_LEN);
 
@@ -138,10 +154,12 @@ static int list_page(struct call *call, const uint8_t *list, struct json_object 
                 struct row row;
                 uint32_t nsid = ns_list_get(list, i);
 
-                if (nsid <= *last)
+                if (check_nsid(call->ctrl, nsid, *last, e) < 0)
+                        return -1;
+                if (++*listed > ROWS_MAX)
                         return host_fail(e, HOST_STATUS,
-                                         "the namespace list is not in order: %u after %u", nsid,
-                                         *last);
+                                         "the controller has more than %u namespaces",
+                                         (unsigned)ROWS_MAX);
                 *last = nsid;
                 if (get_row(call->ctrl, nsid, &row, e) < 0)
                         return -1;
@@ -156,13 +174,14 @@ static int list_page(struct call *call, const uint8_t *list, struct json_object 
 static int list_all(struct call *call, struct json_object *rows, struct host_error *e)
 {
         uint8_t list[IDENTIFY_LEN];
+        unsigned listed = 0;
         uint32_t last = 0;
         int more = 1;
 
         while (more > 0) {
                 if (host_ctrl_identify(call->ctrl, CNS_NS_LIST, last, list, e) < 0)
                         return -1;
-                more = list_page(call, list, rows, &last, e);
+                more = list_page(call, list, rows, &last, &listed, e);
         }
         return more;
 }

@@ -94,14 +94,8 @@ static void hex_dump(const uint8_t *p, size_t len, uint64_t at)
 
 static FILE *open_output(const struct args *a, struct host_error *e)
 {
-        FILE *f;
-
-        if (!a->base.file || strcmp(a->base.file, "-") == 0)
-                return stdout;
-        f = fopen(a->base.file, "we");
-        if (!f)
-                host_error_set(e, HOST_USAGE, "%s: %s", a->base.file, strerror(errno));
-        return f;
+        return !a->base.file || strcmp(a->base.file, "-") == 0 ? stdout
+                                                               : host_output_open(a->base.file, e);
 }
 
 static void show_read(const struct span *s, const struct args *a, uint64_t blocks, uint32_t crc)
@@ -123,12 +117,15 @@ static void show_read(const struct span *s, const struct args *a, uint64_t block
 static int read_span(struct span *s, struct call *call, FILE *f, bool dump, uint32_t *crc,
                      struct host_error *e)
 {
+        bool begun = !f || f == stdout;
+
         while (s->left > 0) {
                 size_t len = (size_t)span_blocks(s) * s->ns.block_size;
                 uint64_t at = s->lba * s->ns.block_size;
 
-                if (span_step(s, call, NVME_READ, e) < 0)
+                if (span_step(s, call, NVME_READ, e) < 0 || (!begun && host_output_begin(f, e) < 0))
                         return -1;
+                begun = true;
                 *crc = crc32c_more(*crc, s->buf, len);
                 if (dump)
                         hex_dump(s->buf, len, at);

@@ -7,6 +7,8 @@
 #ifndef NVMF_HOST_COMMAND_H
 #define NVMF_HOST_COMMAND_H
 
+#include <stdio.h>
+
 #include "load.h"
 #include "pdu/core/family.h"
 #include "pdu/io/option.h"
@@ -94,6 +96,11 @@ struct host_blocks {
 /* a->blocks of them from a->slba on: to a->file or standard output; from there or standard input, or a->pattern. */
 int host_blocks_read(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
 int host_blocks_write(const struct host_blocks *b, const struct host_args *a, struct host_error *e);
+/* The file that what is read goes to; closing it is the caller's. One that exists has its bytes until
+ * host_output_begin(). NULL: e says why. */
+FILE *host_output_open(const char *path, struct host_error *e);
+/* The first bytes are there to be written: those that the file has are dropped. 0; -1: e says why. */
+int host_output_begin(FILE *f, struct host_error *e);
 /* What can be told to be wrong before. */
 int host_blocks_check(const struct host_args *a, struct host_error *e);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nvmfspec host read, write: blocks to and from a file */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "pdu/core/crc32c.h"
@@ -60,18 +62,40 @@ static void show_read(const struct host_blocks *b, const struct host_args *a, ui
         show_json(o);
 }
 
+FILE *host_output_open(const char *path, struct host_error *e)
+{
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+        if (!f)
+                host_error_set(e, HOST_USAGE, "%s: %s", path, strerror(errno));
+        if (!f && fd >= 0)
+                close(fd);
+        return f;
+}
+
+/* Pipes and devices, which have no length, say so by EINVAL. */
+int host_output_begin(FILE *f, struct host_error *e)
+{
+        return ftruncate(fileno(f), 0) == 0 || errno == EINVAL
+                   ? 0
+                   : host_fail(e, HOST_USAGE, "output: %s", strerror(errno));
+}
+
 /* f NULL: nowhere. */
-static int read_to(const struct host_blocks *b, const struct host_args *a, FILE *f,
+static int read_to(const struct host_blocks *b, const struct host_args *a, FILE *f, bool named,
                    struct host_error *e)
 {
+        bool begun = !named;
         uint32_t crc = 0;
         struct walk w;
 
         if (walk_begin(&w, b, a, e) < 0)
                 return -1;
         while (walk_next(&w, b)) {
-                if (walk_step(&w, b, false, e) < 0)
+                if (walk_step(&w, b, false, e) < 0 || (!begun && host_output_begin(f, e) < 0))
                         return -1;
+                begun = true;
                 crc = crc32c_more(crc, b->buf, w.bytes);
                 if (f && fwrite(b->buf, 1, w.bytes, f) != w.bytes)
                         return host_fail(e, HOST_USAGE, "output: %s", strerror(errno));
@@ -90,12 +114,12 @@ static bool is_named(const struct host_args *a)
 int host_blocks_read(const struct host_blocks *b, const struct host_args *a, struct host_error *e)
 {
         bool named = is_named(a);
-        FILE *f = named ? fopen(a->file, "we") : stdout;
+        FILE *f = named ? host_output_open(a->file, e) : stdout;
         int rc;
 
         if (!f)
-                return host_fail(e, HOST_USAGE, "%s: %s", a->file, strerror(errno));
-        rc = read_to(b, a, !named && host_json(a) ? NULL : f, e);
+                return -1;
+        rc = read_to(b, a, !named && host_json(a) ? NULL : f, named, e);
         if (named && fclose(f) != 0 && rc == 0)
                 rc = host_fail(e, HOST_USAGE, "%s: %s", a->file, strerror(errno));
         return rc;

@@ -17,6 +17,7 @@ enum {
         CAP_TO_MS = 500,
         SHUTDOWN_MIN = 5000, /* ms */
         SHUTDOWN_MAX = 60000,
+        QUIET_MAX = 120000,       /* ms that KAS may put off a reconnect */
         HASTY = 100,              /* ms */
         KEEP_LOOK = 20,           /* ms between looks for the answer to a Keep Alive that is late */
         IN_CAPSULE_MAX = 1 << 24, /* bytes; whatever IOCCSZ says */
@@ -484,6 +485,16 @@ static uint64_t quiet_ms(const struct host_ctrl *c)
                (cqt ? cqt : c->params.reconnect_delay);
 }
 
+/* KAS of up to 65535 may make hours of a KATO of a second: more than anybody who did not ask for it waits for. */
+static bool is_too_quiet(const struct host_ctrl *c)
+{
+        const struct host_params *p = &c->params;
+        uint64_t pause = quiet_ms(c);
+
+        return pause > QUIET_MAX && pause > p->ctrl_loss_tmo &&
+               pause > UINT64_C(3) * p->kato + p->reconnect_delay;
+}
+
 int host_ctrl_reconnect(struct host_ctrl *c, struct host_error *e)
 {
         struct host_params p = c->params;
@@ -493,6 +504,11 @@ int host_ctrl_reconnect(struct host_ctrl *c, struct host_error *e)
 
         p.io_queues = c->io_count;
         host_ctrl_close(c);
+        if (is_too_quiet(c))
+                return host_fail(e, HOST_BROKEN,
+                                 "controller lost; by its KAS of %u s, what was outstanding may be "
+                                 "executed for %u s, longer than --ctrl-loss-tmo",
+                                 le16_get(c->id.kas) / 10, (unsigned)(pause / 1000));
         do {
                 loop_sleep_us(pause * 1000);
                 if (connect_as_before(c, &p, &last) == 0)

@@ -71,8 +71,8 @@ int host_ctrl_connect(struct host_ctrl *c, const struct host_params *params, str
  * closed, and time passes until the controller cannot process anything more that was outstanding
  * (Base 2.2, 9.6.2): else a write that is sent again, and what follows it, may be overwritten by its
  * first copy. reconnect_delay is part of it if the controller has no CQT, and lies between the tries;
- * after ctrl_loss_tmo none is made any more but the first. What points into c->io has to be set
- * again. 0; -1: it was not to be had, c is closed.
+ * after ctrl_loss_tmo none is made any more but the first, and not that one either where KAS puts it off for
+ * minutes. What points into c->io has to be set again. 0; -1: it was not to be had, c is closed.
  */
 int host_ctrl_reconnect(struct host_ctrl *c, struct host_error *e);
 

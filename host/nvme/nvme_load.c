@@ -47,22 +47,29 @@ static bool passes(const struct host_cmd *cmd)
                !cqe_dnr(&cmd->cqe);
 }
 
-/* A transition may take ANATT (8.1.1.6), which is in seconds. */
+static unsigned crd_of(const struct nvme_io *n)
+{
+        return le16_get(n->cmd.cqe.sf) >> 12 & 3;
+}
+
+static uint64_t delay_of(const struct nvme_io *n)
+{
+        const struct id_ctrl *id = &ctrl_of(n->load)->id;
+        const le16_t times[] = { id->crdt1, id->crdt2, id->crdt3 };
+        unsigned crd = crd_of(n), doubled = n->tries < TRIES_MORE ? n->tries : TRIES_MORE - 1;
+
+        return crd ? (uint64_t)le16_get(times[crd - 1]) * CRDT_MS : (uint64_t)DELAY_MS << doubled;
+}
+
+/* A transition may take ANATT (8.1.1.6), which is in seconds; CRDT may be hours, and is not cut short. */
 static bool is_worth_a_try(const struct nvme_io *n)
 {
         const struct host_ctrl *c = ctrl_of(n->load);
 
+        if (crd_of(n) && delay_of(n) > c->params.timeout)
+                return false;
         return n->tries < TRIES_MORE ||
                (is_of_ana(n->cmd.status) && loop_now_ms() - n->since < c->id.anatt * 1000u);
-}
-
-static uint64_t delay_of(const struct host_ctrl *c, const struct nvme_io *n)
-{
-        const le16_t times[] = { c->id.crdt1, c->id.crdt2, c->id.crdt3 };
-        unsigned crd = le16_get(n->cmd.cqe.sf) >> 12 & 3;
-        unsigned doubled = n->tries < TRIES_MORE ? n->tries : TRIES_MORE - 1;
-
-        return crd ? (uint64_t)le16_get(times[crd - 1]) * CRDT_MS : (uint64_t)DELAY_MS << doubled;
 }
 
 static void put_off(struct nvme_io *n)
@@ -70,7 +77,7 @@ static void put_off(struct nvme_io *n)
         struct host_queue *q = queue_of(n->load, n->queue);
         uint64_t now = loop_now_ms();
 
-        n->due = now + 1 + delay_of(ctrl_of(n->load), n); /* 1: the ms that has begun */
+        n->due = now + 1 + delay_of(n); /* 1: the ms that has begun */
         n->io.held_until = n->due * NS_PER_MS;
         if (n->tries++ == 0)
                 n->since = now;

@@ -51,6 +51,7 @@ struct fake_knobs {
         bool fatal;          /* CSTS.CFS instead */
         bool auth;           /* Connect asks for authentication */
         bool tbkas;          /* keep alive by traffic */
+        uint16_t kas, crdt;  /* KAS, CRDT1 */
         bool no_queues;      /* Set Features, Number of Queues fails */
         uint32_t queues;     /* granted; 0: all */
         unsigned connect_ms; /* that each Connect takes */
@@ -181,6 +182,8 @@ static inline void fake_identify(const struct fake *f, struct request *r)
                 c->ioccsz = le32(f->k.ioccsz ? f->k.ioccsz : 4);
                 c->iorcsz = le32(1);
                 c->ctratt = le32(f->k.tbkas ? CTRATT_TBKAS : 0);
+                c->kas = le16(f->k.kas);
+                c->crdt1 = le16(f->k.crdt);
                 c->cntrltype = CNTRLTYPE_IO;
         } else {
                 n->nsze = n->ncap = le64(FAKE_BLOCKS);

@@ -396,6 +396,35 @@ static void an_answer_that_waits_is_no_silence(void **state)
         fake_stop(&fake);
 }
 
+/* --- reconnecting ----------------------------------------------------------------------------- */
+
+static void impatient(struct host_params *p)
+{
+        p->kato = 100;
+        p->reconnect_delay = 1;
+        p->ctrl_loss_tmo = 100;
+}
+
+/* KAS of 200 ms makes KATO so much; later than ctrl_loss_tmo, the first try is made all the same. */
+static void kas_puts_off_the_first_try(void **state)
+{
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { .kas = 2 }, impatient), 0);
+        assert_int_equal(host_ctrl_reconnect(&ctrl, &error), 0);
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
+static void but_not_for_hours(void **state)
+{
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { .kas = UINT16_MAX }, impatient), 0);
+        assert_int_equal(host_ctrl_reconnect(&ctrl, &error), -1);
+        assert_int_equal(error.kind, HOST_BROKEN);
+        assert_non_null(strstr(error.line, "KAS of 6553 s"));
+        fake_stop(&fake);
+}
+
 /* --- the discovery log ------------------------------------------------------------------------ */
 
 static void no_io(struct host_params *p)
@@ -633,6 +662,8 @@ int main(void)
                 cmocka_unit_test(keep_alive_is_sent_when_due),
                 cmocka_unit_test(it_is_kept_alive_while_queues_connect),
                 cmocka_unit_test(an_answer_that_waits_is_no_silence),
+                cmocka_unit_test(kas_puts_off_the_first_try),
+                cmocka_unit_test(but_not_for_hours),
                 cmocka_unit_test(the_log_is_read_in_pieces),
                 cmocka_unit_test(a_log_that_changes_is_read_again),
                 cmocka_unit_test(a_log_that_shrinks_is_read_again),

@@ -32,6 +32,13 @@ def test_list_goes_on(start_target):
     assert len(host.json("list")["namespaces"][1]) == 5
 
 
+def test_list_ends_at_nn(start_target):
+    """NSIDs that the controller says it can't have are not believed: there could be four billions."""
+    host = start_target("-n", NQN, "--ns", "mem:1M", "--violate", "semantic/nn-zero").host
+    for output in ("text", "json"):
+        assert "NSID 1, which is above NN, 0" in host.error("list", "-o", output, code=1)
+
+
 def test_discover_text(host):
     out = host.text("discover")
     assert "Discovery Log Number of Records" in out
@@ -150,6 +157,17 @@ def test_write_and_read_back(host, tmp_path, nsid, bs, blocks):
     host.run("read", "-N", nsid, "--slba", 3, "--blocks", blocks, "--file", back)
     assert back.read_bytes() == out.read_bytes()
     host.run("compare", "-N", nsid, "--slba", 3, "--file", out)
+
+
+def test_a_backup_is_kept_where_nothing_is_read(host, tmp_path):
+    backup = random_file(tmp_path / "backup", 4096)
+    kept = backup.read_bytes()
+    for wrong in (["-N", 7], ["--slba", 1 << 40]):
+        host.error("read", *wrong, "--file", backup, code=1)
+        assert backup.read_bytes() == kept
+    host.run("read", "--file", backup)
+    assert len(backup.read_bytes()) == 512
+    host.run("read", "--file", os.devnull)
 
 
 def test_pipes(host):

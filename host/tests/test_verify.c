@@ -116,18 +116,22 @@ static void errors_end_it(void **state)
 /* A status that passes by itself is not the end, unless it says so (DNR) or comes each time. */
 static void what_passes_is_tried_again(void **state)
 {
+        enum { CRD_1 = 1 << 11 };
         static const struct {
                 uint16_t status;
                 unsigned times;
                 bool fails;
+                uint16_t crdt;
         } rows[] = {
-                { NVME_NS_NOT_READY, 3, false },
-                { NVME_ANA_TRANSITION, 20, false },
-                { NVME_ANA_INACCESSIBLE, 1, false },
-                { NVME_INTERRUPTED, 2, false },
-                { NVME_NS_NOT_READY | STATUS_DNR, 1, true },
-                { NVME_UNRECOVERED_READ, 1, true },
-                { NVME_NS_NOT_READY, 0, true },
+                { NVME_NS_NOT_READY | CRD_1, 2, false, 1 },
+                { NVME_NS_NOT_READY | CRD_1, 1, true, UINT16_MAX }, /* after 1.8 hours */
+                { NVME_NS_NOT_READY, 3, false, 0 },
+                { NVME_ANA_TRANSITION, 20, false, 0 },
+                { NVME_ANA_INACCESSIBLE, 1, false, 0 },
+                { NVME_INTERRUPTED, 2, false, 0 },
+                { NVME_NS_NOT_READY | STATUS_DNR, 1, true, 0 },
+                { NVME_UNRECOVERED_READ, 1, true, 0 },
+                { NVME_NS_NOT_READY, 0, true, 0 },
         };
         struct verify_options o = options();
 
@@ -135,7 +139,8 @@ static void what_passes_is_tried_again(void **state)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 start(&(struct fake_knobs) { .fail_opc = NVME_READ + 1,
                                              .fail_status = rows[i].status,
-                                             .fail_times = rows[i].times });
+                                             .fail_times = rows[i].times,
+                                             .crdt = rows[i].crdt });
                 assert_int_equal(verify(&o), rows[i].fails ? -1 : 0);
                 assert_false(result.differs);
                 if (rows[i].fails)

@@ -97,6 +97,17 @@ def test_the_ten_slowest(tmp_path):
     assert [s["line"] for s in out["slowest"]] == [times.index(n) + 2 for n in range(999, 989, -1)]
 
 
+def test_any_names_and_numbers(tmp_path):
+    """However many kinds of commands and connections a file names, what is kept of them is bounded, and adds up."""
+    lines = [command(i, ("new", 5), opcode=f"X{i}", qid=i % 2, conn=5000 - i // 2) for i in range(4000)]
+    out = stat(write(tmp_path / "t", lines + lines[:7]))
+    kinds = {(k["command"], k["io"]): k["count"] for k in out["kinds"]}
+    assert len(kinds) == 258 and kinds["X6", False] == kinds["X5", True] == 2
+    assert kinds["others", False] == kinds["others", True] == 2000 - 128
+    assert out["connections"] == 2000 and len(out["queues"]) == 64
+    assert "and 1936 more" in run("stat", tmp_path / "t").stdout.decode()
+
+
 def test_depth_over_time(tmp_path):
     """Against a count by hand, of commands that come and go at random."""
     r = random.Random(2)

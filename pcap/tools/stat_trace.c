@@ -12,6 +12,8 @@
 enum {
         SLOWEST = 10,
         STATES_MAX = 64, /* names of states that are told apart, of I/O and of admin queues */
+        GROUPS_MAX =
+            256, /* ... of commands; a file may have any, and a group has five histograms */
 };
 
 struct state {
@@ -36,11 +38,11 @@ struct stat_trace {
         const struct trace_family *family; /* whose commands they are */
         uint64_t lines, left_out, unended, part, more_states;
         struct state *state[STATES_MAX];
-        unsigned states, slowest;
+        unsigned states, groups, slowest;
         struct slow slow[SLOWEST]; /* the slowest first */
         struct spell *spell;
         size_t spells, room;
-        uint32_t *conn; /* numbers of those seen, in order */
+        uint32_t *conn; /* numbers of those seen beside the first ones, some of them often */
         size_t conns, conn_room;
 };
 
@@ -72,24 +74,44 @@ static bool is_error(const struct trace_line *l)
         return l->answered && l->status != 0;
 }
 
+/* Where the group is, or belongs. */
+static struct stat_group **place_of(struct stats *s, const char *name, bool io)
+{
+        struct stat_group **at = &s->groups;
+
+        while (*at && (*at)->io <= io && ((*at)->io != io || strcmp((*at)->name, name) != 0))
+                at = &(*at)->next;
+        return at;
+}
+
+static bool is_group(const struct stat_group *g, const char *name, bool io)
+{
+        return g && g->io == io && strcmp(g->name, name) == 0;
+}
+
 static struct stat_group *group_of(struct stats *s, const struct trace_line *l)
 {
-        struct stat_group **at = &s->groups, *made;
+        const char *name = l->opcode;
         bool io = l->qid > 0;
+        struct stat_group **at = place_of(s, name, io), *made;
 
-        for (; *at && (*at)->io <= io; at = &(*at)->next)
-                if ((*at)->io == io && strcmp((*at)->name, l->opcode) == 0)
-                        return *at;
+        if (!is_group(*at, name, io) && s->trace->groups >= GROUPS_MAX) {
+                name = "others";
+                at = place_of(s, name, io);
+        }
+        if (is_group(*at, name, io))
+                return *at;
         made = calloc(1, sizeof(*made));
         if (!made) {
                 s->no_memory = true;
                 return NULL;
         }
         made->family = s->trace->family;
-        snprintf(made->name, sizeof(made->name), "%s", l->opcode);
+        snprintf(made->name, sizeof(made->name), "%s", name);
         made->queue = io ? "I/O queues" : "admin queues";
         made->io = io;
         made->next = *at;
+        s->trace->groups++;
         return *at = made;
 }
 
@@ -184,20 +206,24 @@ static bool is_aer(const struct trace_line *l)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-/* Where it is in t->conn, or belongs. */
-static size_t place_of(const struct stat_trace *t, uint32_t number)
+static int by_number(const void *a, const void *b)
 {
-        size_t low = 0, high = t->conns;
+        const uint32_t *x = a, *y = b;
 
-        while (low < high) {
-                size_t middle = (low + high) / 2;
+        return (*x > *y) - (*x < *y);
+}
 
-                if (t->conn[middle] < number)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
+/* Each once. */
+static void sort_conns(struct stat_trace *t)
+{
+        size_t n = 0;
+
+        if (t->conns > 0)
+                qsort(t->conn, t->conns, sizeof(*t->conn), by_number);
+        for (size_t i = 0; i < t->conns; i++)
+                if (n == 0 || t->conn[i] != t->conn[n - 1])
+                        t->conn[n++] = t->conn[i];
+        t->conns = n;
 }
 
 static struct stat_conn *find_conn(struct stats *s, uint64_t number)
@@ -208,36 +234,42 @@ static struct stat_conn *find_conn(struct stats *s, uint64_t number)
         return NULL;
 }
 
-/* One more; the first of them have a row. */
-static void meet_conn(struct stats *s, uint32_t number)
+/* For at least as many as there are by then; false: out of memory. */
+static bool make_conn_room(struct stat_trace *t)
+{
+        void *array = t->conn;
+        bool made;
+
+        sort_conns(t);
+        if (2 * t->conns < t->conn_room)
+                return true;
+        made = make_room(&array, t->conn_room, &t->conn_room, sizeof(*t->conn));
+        t->conn = array;
+        return made;
+}
+
+/* One that has no row; NULL: nor is there one for it. */
+static struct stat_conn *meet_conn(struct stats *s, uint32_t number)
 {
         struct stat_trace *t = s->trace;
-        size_t at = place_of(t, number);
-        void *array = t->conn;
 
-        if (at < t->conns && t->conn[at] == number)
-                return;
-        if (!make_room(&array, t->conns, &t->conn_room, sizeof(*t->conn))) {
-                s->no_memory = true;
-                return;
+        if (s->conns < STAT_CONNS) {
+                s->conn[s->conns] = (struct stat_conn) { .number = number, .family = t->family };
+                return &s->conn[s->conns++];
         }
-        t->conn = array;
-        memmove(&t->conn[at + 1], &t->conn[at], (t->conns - at) * sizeof(*t->conn));
-        t->conn[at] = number;
-        t->conns++;
-        if (s->conns < STAT_CONNS)
-                s->conn[s->conns++] = (struct stat_conn) { .number = number, .family = t->family };
-        else
-                s->more_conns++;
+        if (t->conns == t->conn_room && !make_conn_room(t)) {
+                s->no_memory = true;
+                return NULL;
+        }
+        t->conn[t->conns++] = number;
+        return NULL;
 }
 
 static void add_conn(struct stats *s, const struct trace_line *l)
 {
-        struct stat_conn *c;
+        struct stat_conn *c = find_conn(s, l->conn);
 
-        meet_conn(s, (uint32_t)l->conn);
-        c = find_conn(s, l->conn);
-        if (!c)
+        if (!c && (c = meet_conn(s, (uint32_t)l->conn)) == NULL)
                 return;
         c->qid = (int)l->qid; /* of Connect's line, and all after it */
         snprintf(c->name, sizeof(c->name), "%s %.70s > %.70s", l->transport,
@@ -445,7 +477,9 @@ bool stat_trace_read(struct pcap_call *call, struct stats *s, struct trace_total
                 read_lines(call, s, f);
                 make_timeline(s);
                 totals->frames = s->trace->lines;
-                totals->conns = s->trace->conns;
+                sort_conns(s->trace);
+                s->more_conns = s->trace->conns;
+                totals->conns = s->conns + s->more_conns;
         }
         fclose(f);
         return true;

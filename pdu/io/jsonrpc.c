@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 1024 /* bytes of a request */ };
+enum {
+        FIRST_ROOM = 1024, /* bytes of a request */
+        ERRORS = 1 << 20,  /* of all answers of a batch, if all are errors, and for their commas */
+};
 
 void jsonrpc_fail(struct jsonrpc_call *call, int code, const char *fmt, ...)
 {
@@ -285,7 +288,7 @@ static struct json_object *begin_answer(struct json_object *id)
         return answer;
 }
 
-static struct json_object *error_answer(struct json_object *id, int code, const char *message)
+struct json_object *jsonrpc_error(struct json_object *id, int code, const char *message)
 {
         struct json_object *answer = begin_answer(id), *error = json_object_new_object();
 
@@ -297,7 +300,7 @@ static struct json_object *error_answer(struct json_object *id, int code, const 
 
 struct json_object *jsonrpc_refusal(int code)
 {
-        return error_answer(NULL, code, standard_message(code));
+        return jsonrpc_error(NULL, code, standard_message(code));
 }
 
 static bool is_id(struct json_object *id)
@@ -369,14 +372,14 @@ static bool answer_one(const struct jsonrpc *j, struct json_object *v, bool agai
 
         *answer = NULL;
         if (!parse(&r, v)) {
-                *answer = error_answer(r.id, JSONRPC_INVALID, standard_message(JSONRPC_INVALID));
+                *answer = jsonrpc_error(r.id, JSONRPC_INVALID, standard_message(JSONRPC_INVALID));
                 return true;
         }
         run(j, &r, &call);
         if (call.later && call.code == 0)
                 return false;
         if (call.code != 0) {
-                *answer = error_answer(r.id, call.code, call.message);
+                *answer = jsonrpc_error(r.id, call.code, call.message);
         } else if (r.id) {
                 *answer = begin_answer(r.id);
                 json_object_object_add(*answer, "result",
@@ -387,17 +390,53 @@ static bool answer_one(const struct jsonrpc *j, struct json_object *v, bool agai
         return true;
 }
 
+struct json_object *jsonrpc_too_long(struct json_object *answer, size_t len, size_t most)
+{
+        struct json_object *id = NULL, *error;
+        char message[100];
+
+        json_object_object_get_ex(answer, "id", &id);
+        snprintf(message, sizeof(message), "The answer has %zu bytes, at most %zu can be sent", len,
+                 most);
+        error = jsonrpc_error(id, JSONRPC_INTERNAL, message);
+        json_object_put(answer);
+        return error;
+}
+
+/* One of a batch, of whose answers *left bytes may be left; what has no answer takes none of them. */
+static struct json_object *answer_of_batch(const struct jsonrpc *j, struct json_object *request,
+                                           size_t *left)
+{
+        struct json_object *answer, *id = NULL;
+        size_t len = 0;
+
+        if (*left == 0) {
+                json_object_object_get_ex(request, "id", &id);
+                return jsonrpc_error(is_id(id) ? id : NULL, JSONRPC_INTERNAL,
+                                     "Not carried out: the answers before it are too long");
+        }
+        if (!answer_one(j, request, false, &answer))
+                return jsonrpc_refusal(JSONRPC_INTERNAL); /* a batch does not wait */
+        if (answer)
+                json_object_to_json_string_length(answer, JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+        if (len > *left) {
+                answer = jsonrpc_too_long(answer, len, *left);
+                len = *left;
+        }
+        *left -= len;
+        return answer;
+}
+
 static struct json_object *answer_batch(const struct jsonrpc *j, struct json_object *batch)
 {
-        size_t n = json_object_array_length(batch);
+        size_t n = json_object_array_length(batch), left = JSONRPC_ANSWERS - ERRORS;
         struct json_object *answers, *answer;
 
         if (n == 0 || n > JSONRPC_BATCH)
                 return jsonrpc_refusal(JSONRPC_INVALID);
         answers = json_object_new_array();
         for (size_t i = 0; i < n; i++) {
-                if (!answer_one(j, json_object_array_get_idx(batch, i), false, &answer))
-                        answer = jsonrpc_refusal(JSONRPC_INTERNAL); /* a batch does not wait */
+                answer = answer_of_batch(j, json_object_array_get_idx(batch, i), &left);
                 if (answer)
                         json_object_array_add(answers, answer);
         }

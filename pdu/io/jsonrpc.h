@@ -29,6 +29,7 @@ enum {
         JSONRPC_DEPTH = 16,          /* of objects and arrays */
         JSONRPC_BATCH = 1024,        /* requests in a batch */
         JSONRPC_MESSAGE = 400,       /* bytes of an error's text */
+        JSONRPC_ANSWERS = 16 << 20,  /* bytes of an answer, or of all those of a batch */
 };
 
 /* --- parameters ------------------------------------------------------------------------------- */
@@ -101,13 +102,18 @@ void __attribute__((format(printf, 3, 4)))
 jsonrpc_fail(struct jsonrpc_call *call, int code, const char *fmt, ...);
 
 /*
- * Carries out a request or a batch. False: it cannot be answered yet, ask again (`again`). Else *answer is what
+ * Carries out a request or a batch. Of a batch, what comes once the answers have JSONRPC_ANSWERS bytes is refused, not
+ * carried out; an answer alone may be longer, and is its sender's to look at. False: it cannot be answered yet, ask again (`again`). Else *answer is what
  * is to be sent, NULL if nothing is.
  */
 bool jsonrpc_answer(const struct jsonrpc *j, struct json_object *request, bool again,
                     struct json_object **answer);
 /* The answer to what is not JSON, or is too long. */
 struct json_object *jsonrpc_refusal(int code);
+/* The answer in place of one that has len bytes, more than `most`; that one is given back. */
+struct json_object *jsonrpc_too_long(struct json_object *answer, size_t len, size_t most);
+/* The answer to a request that has failed; id NULL: null. */
+struct json_object *jsonrpc_error(struct json_object *id, int code, const char *message);
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 

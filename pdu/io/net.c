@@ -67,6 +67,26 @@ struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags,
         return rc == 0 ? list : NULL;
 }
 
+unsigned net_addresses(const char *traddr, const char *trsvcid, char (*addr)[NET_TRADDR],
+                       unsigned most, char *error, size_t size)
+{
+        struct addrinfo *list =
+            net_resolve(traddr, trsvcid, AI_PASSIVE | AI_NUMERICHOST, error, size);
+        bool numeric = list && strlen(traddr) < NET_TRADDR;
+        unsigned n = 0;
+
+        if (numeric)
+                strcpy(addr[n++], traddr);
+        else if (!list)
+                list = net_resolve(traddr, trsvcid, AI_PASSIVE, error, size);
+        for (struct addrinfo *ai = list; ai && !numeric && n < most; ai = ai->ai_next)
+                n += getnameinfo(ai->ai_addr, ai->ai_addrlen, addr[n], NET_TRADDR, NULL, 0,
+                                 NI_NUMERICHOST) == 0;
+        if (list)
+                freeaddrinfo(list);
+        return n;
+}
+
 bool net_split(const char *text, char addr[NET_TRADDR], char port[32])
 {
         const char *colon = strrchr(text, ':');

@@ -19,6 +19,11 @@ enum { NET_TRADDR = 256, NET_ERROR = 320 }; /* bytes that are enough for an addr
 struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags, char *error,
                              size_t size);
 
+/* The addresses to listen at for a TRADDR, as text, so that a resolver is asked here only: itself where it is one, or "".
+ * How many, at most `most`; 0: none, and the error. */
+unsigned net_addresses(const char *traddr, const char *trsvcid, char (*addr)[NET_TRADDR],
+                       unsigned most, char *error, size_t size);
+
 /* A numeric address as RoCEv2 and others have it: IPv6, IPv4 as ::ffff:a.b.c.d. False: it is none. */
 bool net_gid(const char *addr, uint8_t gid[16]);
 

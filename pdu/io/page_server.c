@@ -10,7 +10,8 @@
 #include "stream.h"
 
 enum {
-        TURN_MS = 200, /* timers are looked at, where there are clients */
+        TURN_MS = 200,  /* timers are looked at, where there are clients */
+        PAUSE_MS = 100, /* where there is no descriptor for one more client */
         HEAD_MAX = 512,
 };
 
@@ -33,6 +34,7 @@ struct page_server {
         const struct page *page;
         struct client *clients;
         unsigned n_clients;
+        uint64_t pause; /* ms: until when nobody is accepted; 0: everybody is */
         pthread_t thread;
         bool running, end;
         struct loop_message ending;
@@ -198,8 +200,13 @@ static void on_connection(struct loop_source *source, uint32_t events)
         struct client *c;
 
         (void)events;
-        if (!stream_accept(&s->listener, &stream))
+        if (!stream_accept(&s->listener, &stream)) {
+                if (errno != EAGAIN) { /* who waits would wake us at once, again and again */
+                        loop_change(&s->loop, source, 0);
+                        s->pause = loop_now_ms() + PAUSE_MS;
+                }
                 return;
+        }
         c = calloc(1, sizeof(*c));
         if (!c) {
                 stream_close(&stream, false);
@@ -223,7 +230,11 @@ static void *serve(void *arg)
 
         loop_add(&s->loop, &s->listener.source, EPOLLIN);
         while (!s->end) {
-                loop_turn(&s->loop, s->clients ? TURN_MS : -1);
+                loop_turn(&s->loop, s->clients || s->pause ? TURN_MS : -1);
+                if (s->pause && loop_left(s->pause) == 0) {
+                        s->pause = 0;
+                        loop_change(&s->loop, &s->listener.source, EPOLLIN);
+                }
                 for (struct client *c = s->clients; c; c = c->next)
                         c->failed |= loop_left(c->deadline) == 0;
                 free_failed(s);

@@ -13,10 +13,11 @@
 #include "stream.h"
 
 enum {
-        IN = 16384,    /* bytes that are read at once */
-        REQUESTS = 32, /* of one client in a turn */
-        TURN_MS = 500, /* timers are looked at */
-        AGAIN_MS = 20, /* methods that could not be answered yet are asked again */
+        IN = 16384,     /* bytes that are read at once */
+        REQUESTS = 32,  /* of one client in a turn */
+        TURN_MS = 500,  /* timers are looked at */
+        AGAIN_MS = 20,  /* methods that could not be answered yet are asked again */
+        PAUSE_MS = 100, /* where there is no descriptor for one more client */
         LISTENERS = 2,
 };
 
@@ -42,6 +43,7 @@ struct listener {
         struct stream_listener at; /* first */
         struct rpc_server *server;
         bool open, trusted;
+        uint64_t pause; /* ms: until when it is not looked at; 0: it is */
 };
 
 struct rpc_server {
@@ -49,8 +51,7 @@ struct rpc_server {
         struct listener listeners[LISTENERS];
         const struct jsonrpc *rpc;
         char *path, *login, *token;
-        struct client *clients;
-        unsigned n_clients;
+        struct client *clients; /* the latest first */
         pthread_t thread;
         bool running;
         struct loop_message ending;
@@ -87,6 +88,11 @@ static void put_answer(struct client *c, struct json_object *answer)
         const char *text =
             json_object_to_json_string_length(answer, JSON_C_TO_STRING_NOSLASHESCAPE, &len);
 
+        if (text && len >= RPC_ANSWERS) {
+                answer = jsonrpc_too_long(answer, len, RPC_ANSWERS - 1);
+                text =
+                    json_object_to_json_string_length(answer, JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+        }
         if (text && make_room(c, len + 1)) {
                 memcpy(c->out + c->out_len, text, len);
                 c->out[c->out_len + len] = '\n';
@@ -115,6 +121,27 @@ static void flush(struct client *c)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
+static unsigned count_clients(const struct rpc_server *s, bool trusted)
+{
+        unsigned n = 0;
+
+        for (const struct client *c = s->clients; c; c = c->next)
+                n += c->trusted == trusted && !c->failed;
+        return n;
+}
+
+/* False: there are too many; it is told so. */
+static bool trust(struct client *c, struct json_object *id)
+{
+        if (count_clients(c->server, true) < RPC_CLIENTS) {
+                c->trusted = true;
+                return true;
+        }
+        put_answer(c, jsonrpc_error(id, JSONRPC_INTERNAL, "There are too many clients"));
+        c->last_words = true;
+        return false;
+}
+
 /* In a time that does not tell how much of it is right. */
 static bool is_token(const char *token, const char *given, size_t len)
 {
@@ -130,6 +157,7 @@ static void log_in(struct client *c, struct json_object *request)
 {
         const struct rpc_server *s = c->server;
         struct json_object *method = NULL, *params = NULL, *token = NULL, *id = NULL, *answer;
+        bool right;
 
         if (json_object_is_type(request, json_type_object)) {
                 json_object_object_get_ex(request, "method", &method);
@@ -138,21 +166,21 @@ static void log_in(struct client *c, struct json_object *request)
         }
         if (json_object_is_type(params, json_type_object))
                 json_object_object_get_ex(params, "token", &token);
-        c->trusted = json_object_is_type(method, json_type_string) &&
-                     strcmp(json_object_get_string(method), s->login) == 0 &&
-                     json_object_is_type(token, json_type_string) &&
-                     is_token(s->token, json_object_get_string(token),
-                              (size_t)json_object_get_string_len(token));
-        if (c->trusted) {
+        right = json_object_is_type(method, json_type_string) &&
+                strcmp(json_object_get_string(method), s->login) == 0 &&
+                json_object_is_type(token, json_type_string) &&
+                is_token(s->token, json_object_get_string(token),
+                         (size_t)json_object_get_string_len(token));
+        if (right && trust(c, id)) {
                 answer = json_object_new_object();
                 json_object_object_add(answer, "jsonrpc", json_object_new_string("2.0"));
                 json_object_object_add(answer, "id", json_object_get(id));
                 json_object_object_add(answer, "result", json_object_new_boolean(true));
                 put_answer(c, answer);
-                return;
+        } else if (!right) {
+                put_answer(c, jsonrpc_refusal(JSONRPC_INVALID));
+                c->last_words = true;
         }
-        put_answer(c, jsonrpc_refusal(JSONRPC_INVALID));
-        c->last_words = true;
 }
 
 static void answer(struct client *c)
@@ -223,7 +251,6 @@ static void free_failed(struct rpc_server *s)
                         continue;
                 }
                 *at = c->next;
-                s->n_clients--;
                 stream_close(&c->stream, false);
                 jsonrpc_input_free(&c->input);
                 json_object_put(c->waiting);
@@ -276,9 +303,14 @@ static void on_connection(struct loop_source *source, uint32_t events)
         struct client *c;
 
         (void)events;
-        if (!stream_accept(&l->at, &stream))
+        if (!stream_accept(&l->at, &stream)) {
+                if (errno != EAGAIN) { /* who waits would wake us at once, again and again */
+                        loop_change(&s->loop, source, 0);
+                        l->pause = loop_now_ms() + PAUSE_MS;
+                }
                 return;
-        c = s->n_clients < RPC_CLIENTS ? calloc(1, sizeof(*c)) : NULL;
+        }
+        c = calloc(1, sizeof(*c));
         if (!c) {
                 stream_close(&stream, false);
                 return;
@@ -286,11 +318,20 @@ static void on_connection(struct loop_source *source, uint32_t events)
         c->stream = stream;
         c->stream.ready = on_ready;
         c->server = s;
-        c->trusted = l->trusted;
         c->next = s->clients;
         s->clients = c;
-        s->n_clients++;
+        if (l->trusted)
+                trust(c, NULL);
         work(c);
+}
+
+static void drop_strangers(struct rpc_server *s)
+{
+        unsigned n = 0;
+
+        for (struct client *c = s->clients; c; c = c->next)
+                if (!c->trusted && !c->failed && ++n > RPC_STRANGERS)
+                        c->failed = true;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -318,6 +359,15 @@ static int wait_ms(const struct rpc_server *s)
         return ms;
 }
 
+static void end_pauses(struct rpc_server *s)
+{
+        for (struct listener *l = s->listeners; l < s->listeners + LISTENERS; l++)
+                if (l->pause && loop_left(l->pause) == 0) {
+                        l->pause = 0;
+                        loop_change(&s->loop, &l->at.source, EPOLLIN);
+                }
+}
+
 static void *serve(void *arg)
 {
         struct rpc_server *s = arg;
@@ -327,8 +377,10 @@ static void *serve(void *arg)
                         loop_add(&s->loop, &s->listeners[i].at.source, EPOLLIN);
         while (!s->end) {
                 loop_turn(&s->loop, wait_ms(s));
+                end_pauses(s);
                 for (struct client *c = s->clients; c; c = c->next)
                         look_after(c);
+                drop_strangers(s);
                 free_failed(s);
         }
         for (unsigned i = 0; i < LISTENERS; i++)
@@ -516,6 +568,15 @@ static struct json_object *ask(struct stream *s, const char *method, struct json
         return answer;
 }
 
+static bool is_full(struct json_object *answer)
+{
+        struct json_object *error = NULL, *code = NULL;
+
+        return json_object_object_get_ex(answer, "error", &error) &&
+               json_object_object_get_ex(error, "code", &code) &&
+               json_object_get_int(code) == JSONRPC_INTERNAL;
+}
+
 static bool log_in_there(struct stream *s, const struct rpc_place *at, uint64_t deadline,
                          const char **why)
 {
@@ -526,7 +587,7 @@ static bool log_in_there(struct stream *s, const struct rpc_place *at, uint64_t 
         answer = ask(s, at->login, params, 0, deadline, why);
         ok = answer && json_object_object_get_ex(answer, "result", NULL);
         if (answer && !ok)
-                *why = "refuses the token";
+                *why = is_full(answer) ? "has too many clients" : "refuses the token";
         json_object_put(answer);
         json_object_put(params);
         return ok;

@@ -5,7 +5,8 @@
  * (mode 0600) may call everything; over TCP a client's first request is `login` with the token.
  *
  * Bounds: clients, bytes and depth of a request (jsonrpc.h), bytes of answers that are not read, the
- * time that a request may take to arrive and an answer to be read. Who exceeds one is closed.
+ * time that a request may take to arrive and an answer to be read. Who exceeds one is closed. Who has not logged in
+ * takes no place of those who may call.
  */
 #ifndef NVMF_IO_RPC_SERVER_H
 #define NVMF_IO_RPC_SERVER_H
@@ -13,11 +14,12 @@
 #include "jsonrpc.h"
 
 enum {
-        RPC_CLIENTS = 32,       /* at once; more are closed at accept */
-        RPC_ANSWERS = 16 << 20, /* bytes that wait to be read */
-        RPC_TIMEOUT_MS = 30000, /* for the rest of a request, and for answers to be read */
-        RPC_LOGIN_MS = 5000,    /* over TCP, for the first request */
-        RPC_TOKEN_MIN = 16,     /* bytes */
+        RPC_CLIENTS = 32,   /* at once; one more is told so and closed */
+        RPC_STRANGERS = 16, /* over TCP without login; one more takes the place of the oldest */
+        RPC_ANSWERS = JSONRPC_ANSWERS, /* bytes that wait to be read */
+        RPC_TIMEOUT_MS = 30000,        /* for the rest of a request, and for answers to be read */
+        RPC_LOGIN_MS = 5000,           /* over TCP, for the first request */
+        RPC_TOKEN_MIN = 16,            /* bytes */
         RPC_TOKEN_MAX = 256,
 };
 

@@ -125,8 +125,14 @@ void stream_linger(struct stream *s, unsigned ms)
 
         if (stream_half_close(s) < 0)
                 return;
-        while (s->end == STREAM_OPEN && stream_wait(s, EPOLLIN, loop_left(deadline)) > 0)
+        while (s->end == STREAM_OPEN) {
+                int left = loop_left(deadline);
+
+                if (left == 0 ||
+                    stream_wait(s, EPOLLIN, left) <= 0) /* also for a peer that never stops */
+                        return;
                 stream_read(s, &iov, 1);
+        }
 }
 
 void stream_close(struct stream *s, bool reset)

@@ -132,6 +132,13 @@ bool reader_array(struct reader *r, struct json_object *v, take_fn *each, void *
 
 /* --- values ----------------------------------------------------------------------------------- */
 
+/* What C would read another string for, which ends there. */
+static bool has_zero(struct json_object *v)
+{
+        return json_object_is_type(v, json_type_string) &&
+               strlen(json_object_get_string(v)) != (size_t)json_object_get_string_len(v);
+}
+
 bool reader_number(struct reader *r, struct json_object *v, uint64_t min, uint64_t max, uint64_t *n)
 {
         const char *text = json_object_get_string(v);
@@ -142,6 +149,10 @@ bool reader_number(struct reader *r, struct json_object *v, uint64_t min, uint64
         *n = 0;
         if (!typed || !text || !isdigit((unsigned char)text[0]))
                 return reader_complain(r, "'%s' is not a number", text ? text : "null");
+        if (has_zero(v))
+                return reader_complain(r, "has a zero byte");
+        if (text[0] == '0' && isdigit((unsigned char)text[1])) /* octal to Linux, not to readers */
+                return reader_complain(r, "'%s' is a number with a leading zero", text);
         errno = 0;
         *n = strtoull(text, &end, 0);
         if (*end != '\0')
@@ -183,9 +194,12 @@ const char *reader_text(struct reader *r, struct json_object *v, size_t max)
                 return NULL;
         }
         text = json_object_get_string(v);
-        if (strlen(text) <= max)
+        if (has_zero(v))
+                reader_complain(r, "has a zero byte");
+        else if (strlen(text) > max)
+                reader_complain(r, "longer than %zu bytes", max);
+        else
                 return text;
-        reader_complain(r, "longer than %zu bytes", max);
         return NULL;
 }
 
@@ -281,6 +295,88 @@ static struct json_object *parse(struct reader *r, const char *text, size_t len)
         return v;
 }
 
+/* --- keys that occur twice in an object: json-c has the last one only ------------------------- */
+
+struct key_text {
+        const char *text;
+        size_t len;
+        unsigned depth;
+};
+
+struct keys_seen {
+        struct key_text *key; /* of the objects that are open, the innermost last */
+        size_t n, room;
+};
+
+static bool note_key(struct reader *r, struct keys_seen *seen, const char *text,
+                     const struct key_text *k)
+{
+        struct key_text *more;
+
+        for (size_t i = seen->n; i > 0 && seen->key[i - 1].depth == k->depth; i--)
+                if (seen->key[i - 1].len == k->len &&
+                    memcmp(seen->key[i - 1].text, k->text, k->len) == 0)
+                        return reader_complain(r, "line %u: '%.*s' occurs twice in an object",
+                                               line_of(text, (size_t)(k->text - text)),
+                                               k->len < 100 ? (int)k->len : 100, k->text);
+        if (seen->n == seen->room) {
+                seen->room = seen->room ? 2 * seen->room : 64;
+                more = realloc(seen->key, seen->room * sizeof(*more));
+                if (!more)
+                        return reader_no_memory(r);
+                seen->key = more;
+        }
+        seen->key[seen->n++] = *k;
+        return true;
+}
+
+/* The last byte of the string or, as json-c takes them, comment that begins at p. */
+static const char *last_of(const char *p, const char *end)
+{
+        const char *begin = p++;
+
+        if (*begin != '/')
+                while (p < end && *p != *begin)
+                        p += *p == '\\' ? 2 : 1;
+        else if (p < end && *p == '*')
+                while (++p < end && !(p[0] == '/' && p[-1] == '*' && p - begin > 2))
+                        ;
+        else
+                while (p < end && *p != '\n')
+                        p++;
+        return p < end ? p : end - 1;
+}
+
+/* text is JSON. */
+static bool check_keys(struct reader *r, const char *text, size_t len)
+{
+        struct keys_seen seen = { 0 };
+        struct key_text k = { 0 };
+        bool ok = true;
+
+        for (const char *p = text, *end = text + len; ok && p < end; p++) {
+                const char *begin = p;
+
+                if (*p == '{' || *p == '[') {
+                        k.depth++;
+                } else if (*p == '}' || *p == ']') {
+                        k.depth--;
+                        while (seen.n > 0 && seen.key[seen.n - 1].depth > k.depth)
+                                seen.n--;
+                } else if (*p == ':') {
+                        ok = note_key(r, &seen, text, &k);
+                } else if (*p == '/') {
+                        p = last_of(p, end);
+                } else if (*p == '"' || *p == '\'') {
+                        p = last_of(p, end);
+                        k.text = begin + 1;
+                        k.len = (size_t)(p - k.text);
+                }
+        }
+        free(seen.key);
+        return ok;
+}
+
 struct json_object *reader_file(struct reader *r)
 {
         struct json_object *v = NULL;
@@ -289,6 +385,10 @@ struct json_object *reader_file(struct reader *r)
 
         if (text) {
                 v = parse(r, text, len);
+                if (v && !check_keys(r, text, len)) {
+                        json_object_put(v);
+                        v = NULL;
+                }
                 wipe(text, len);
         }
         free(text);

@@ -50,19 +50,19 @@ bool reader_object(struct reader *r, struct json_object *v, const struct key *ke
 /* `each` takes an element; all get the same `at`. */
 bool reader_array(struct reader *r, struct json_object *v, take_fn *each, void *at);
 
-/* A number, or a string that is one. */
+/* A number, or a string that is one; hexadecimal with 0x, octal not at all. */
 bool reader_number(struct reader *r, struct json_object *v, uint64_t min, uint64_t max,
                    uint64_t *n);
 take_fn reader_u16;  /* a uint16_t */
 take_fn reader_bool; /* a bool: true, 1, "1" */
-/* A string of at most max bytes, or a number as one; good as long as v. */
+/* A string of at most max bytes, none of them zero, or a number as one; good as long as v. */
 const char *reader_text(struct reader *r, struct json_object *v, size_t max);
 /* Copied to at, which has room for max bytes and a zero. */
 bool reader_copy(struct reader *r, struct json_object *v, void *at, size_t max);
 /* A uint8_t: the value of one of the words. */
 bool reader_choice(struct reader *r, struct json_object *v, const struct choice *words, void *at);
 
-/* All of r->file, to be given back; NULL: it cannot be read, or is no JSON. */
+/* All of r->file, to be given back; NULL: it cannot be read, is no JSON, or an object has a key twice. */
 struct json_object *reader_file(struct reader *r);
 
 #endif

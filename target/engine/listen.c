@@ -8,6 +8,7 @@
 
 #include "conn.h"
 #include "family.h"
+#include "pdu/io/net.h"
 #include "pdu/io/stream.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "rdma.h"
@@ -15,11 +16,14 @@
 enum {
         ACCEPTS = 64,   /* of one listener in a turn */
         PAUSE_MS = 100, /* where there is no memory for one more */
+        ADDRESSES = 8,  /* of a name that RDMA listens at, the first that can be had */
 };
 
 struct listener {
         struct stream_listener tcp; /* first */
         struct rdma_listener rdma;  /* RDMA */
+        char
+            address[NET_TRADDR]; /* its address, whatever its name: reactors wait for no resolver */
         struct listeners *all;
         struct port *port;
         struct listen_place place;
@@ -147,15 +151,22 @@ static const char *why_not(int problem)
 
 static bool listen_rdma(struct listener *l, char *error, size_t size)
 {
-        struct rdma_call call = { .listener = l };
-        char why[256] = "";
+        struct rdma_call call = { .listener = l, .error = EADDRNOTAVAIL };
+        char why[NET_ERROR] = "", addr[ADDRESSES][NET_TRADDR];
+        unsigned n;
 
         if (!listen_open_rdma(l->all, why, sizeof(why)))
                 return complain(&l->place, why, error, size);
-        l->rdma.traddr = l->place.traddr;
+        n = net_addresses(l->place.traddr, l->place.trsvcid, addr, ADDRESSES, why, sizeof(why));
+        if (n == 0)
+                return complain(&l->place, why, error, size);
+        l->rdma.traddr = l->address;
         l->rdma.trsvcid = l->place.trsvcid;
         l->rdma.request = on_request;
-        reactor_call(l->all->reactors, call_listen, &call);
+        for (unsigned i = 0; i < n && call.error; i++) {
+                memcpy(l->address, addr[i], NET_TRADDR);
+                reactor_call(l->all->reactors, call_listen, &call);
+        }
         if (call.error)
                 return complain(&l->place, why_not(call.error), error, size);
         snprintf(l->place.trsvcid, LISTEN_SERVICE, "%u", verbs_listener_port(l->rdma.verbs));

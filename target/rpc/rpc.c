@@ -100,12 +100,13 @@ bool rpc_commit(struct rpc *r, struct config *next, int code, struct jsonrpc_cal
 
 void put_text(struct json_object *o, const char *name, const char *text)
 {
-        char plain[512];
-        size_t n = 0;
+        char *plain = strdup(text);
 
-        for (; text[n] && n < sizeof(plain); n++)
-                plain[n] = text[n] >= 0x20 && text[n] < 0x7f ? text[n] : '?';
-        json_object_object_add(o, name, json_object_new_string_len(plain, (int)n));
+        for (char *c = plain; c && *c; c++)
+                if (*c < 0x20 || *c > 0x7e)
+                        *c = '?';
+        json_object_object_add(o, name, plain ? json_object_new_string(plain) : NULL);
+        free(plain);
 }
 
 void put_hex(struct json_object *o, const char *name, const uint8_t *bytes, size_t n)

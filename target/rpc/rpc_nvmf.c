@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nvmf_...: subsystems, listeners, hosts, referrals. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -604,6 +605,9 @@ static bool check_ns(const struct rpc *r, const struct config_subsystem *s, cons
         else if (!b && !strchr(a->bdev_name, ':'))
                 jsonrpc_fail(call, JSONRPC_PARAMS, "Invalid parameters: there is no bdev '%.100s'",
                              a->bdev_name);
+        else if (strlen(a->bdev_name) > PATH_MAX)
+                jsonrpc_fail(call, JSONRPC_PARAMS,
+                             "Invalid parameters: bdev_name is longer than %d bytes", PATH_MAX);
         else if (b && rpc_bdev_claimed(r, b))
                 jsonrpc_fail(call, JSONRPC_PARAMS, "Invalid parameters: bdev '%.100s' is in use",
                              a->bdev_name);
@@ -625,7 +629,7 @@ METHOD(nvmf_subsystem_add_ns)
         struct config next;
         struct config_subsystem *s = edit(r, a, &next, call);
         uint32_t nsid = !s ? 0 : a->nsid ? (uint32_t)a->nsid : free_nsid(s);
-        char path[PATH_ROOM];
+        char path[sizeof("bdev:") + PATH_MAX];
         struct config_ns *ns;
 
         if (!s)

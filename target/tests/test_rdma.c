@@ -892,6 +892,18 @@ static bool add_port(struct config *c, uint16_t id, uint8_t trtype)
         return p && config_add_string(&p->subsystems, &p->n_subsystems, NQN);
 }
 
+/* A name is resolved by who opens the listener, as a provider (this one knows no names) does it on a reactor. */
+static void test_a_listener_by_name(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .traddr = "localhost" });
+        char ports[256];
+
+        (void)state;
+        target_ports(f.t, ports, sizeof(ports));
+        assert_non_null(strstr(ports, "rdma:localhost:"));
+        stop(&f);
+}
+
 /* What is written over one transport is read over the other. */
 static void test_both_transports_at_once(void **state)
 {
@@ -1296,6 +1308,7 @@ int main(void)
                 cmocka_unit_test(test_short_of_everything),
                 cmocka_unit_test(test_device_that_makes_no_srq),
                 cmocka_unit_test(test_any_order),
+                cmocka_unit_test(test_a_listener_by_name),
                 cmocka_unit_test(test_both_transports_at_once),
                 cmocka_unit_test(test_trace_of_commands),
                 cmocka_unit_test(test_reload),

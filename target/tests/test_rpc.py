@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import select
 import signal
 import socket
@@ -246,6 +247,21 @@ def test_errors(target):
         assert "not supported" in target.refuses(
             PARAMS, "nvmf_create_subsystem", nqn=NQN + "2", **asked)
     assert len(target.call("nvmf_get_subsystems")) == 2
+
+
+def test_long_specification(target, tmp_path):
+    """A specification is taken whole or not at all: cut, it would be another file, or one of another size."""
+    folder = tmp_path.joinpath(*["f" * 200] * 3)
+    folder.mkdir(parents=True)
+    spec = f"file:{folder}/image,size=4M"
+    target.serve(ns=spec)
+    assert (folder / "image").stat().st_size == 4 << 20
+    assert target.call("nvmf_get_subsystems", nqn=NQN)[0]["namespaces"][0]["bdev_name"] == spec
+    assert spec in [c["params"].get("namespace", {}).get("bdev_name")
+                    for c in target.call("framework_get_config", name="nvmf")]
+    for name in ("mem:" + "0" * 4093 + "1M", "file:/" + "n" * 9000):
+        assert "longer than 4096 bytes" in target.refuses(
+            PARAMS, "nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": name})
 
 
 def test_ana_transition(target):
@@ -856,9 +872,9 @@ def test_clients(target):
         c.send('{"id": 1, "method": "rpc_get_methods"}')
         c.socket.close()
     more = [Client(target.path) for _ in range(8)]
-    with contextlib.suppress(OSError):
-        more[-1].send('{"id": 1, "method": "rpc_get_methods"}')
-        assert more[-1].receive() is None
+    more[-1].send('{"id": 1, "method": "rpc_get_methods"}')
+    assert "too many clients" in more[-1].receive()["error"]["message"]
+    assert more[-1].receive() is None
     for c in crowd + more:
         c.socket.close()
     deaf.socket.close()
@@ -924,6 +940,54 @@ def test_tcp_with_token(options, tmp_path, free_port):
                           stderr=subprocess.DEVNULL).returncode == 1
     assert subprocess.run([NVMFSPEC, "target", "--rpc-listen", "127.0.0.1:0"],
                           stderr=subprocess.DEVNULL, timeout=20).returncode == 2
+
+
+def test_strangers(options, tmp_path, free_port):
+    """Who connects over TCP and has no token takes no place of those who may call: neither of the Unix socket's clients,
+    nor of the next one with the token."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    port = free_port()
+    t = options("--rpc-listen", f"127.0.0.1:{port}", "--rpc-token", f"@{token}")
+    with contextlib.ExitStack() as crowd:
+        strangers = [crowd.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+                     for _ in range(40)]
+        assert t.call("spdk_get_version")
+        with_token = subprocess.run([NVMFSPEC, "ctl", "--connect", f"127.0.0.1:{port}", "--token",
+                                     f"@{token}", "spdk_get_version"], timeout=20,
+                                    capture_output=True, text=True)
+        assert with_token.returncode == 0, with_token.stderr
+        assert strangers[0].recv(1) == b""  # the oldest made room
+        # Those who may call are as many as before, and one more is told why it may not.
+        for _ in range(32):
+            local = Client(t.path)
+            crowd.enter_context(local.socket)
+            assert "result" in local.ask({"id": 1, "method": "spdk_get_version"})
+        full = subprocess.run([NVMFSPEC, "ctl", "--connect", f"127.0.0.1:{port}", "--token",
+                               f"@{token}", "spdk_get_version"], timeout=20, capture_output=True,
+                              text=True)
+        assert full.returncode == 1 and "has too many clients" in full.stderr
+
+
+def test_out_of_descriptors(options, tmp_path, free_port):
+    """Who waits to be accepted while there is no descriptor keeps no thread busy, and is served once there is one."""
+    def busy():  # seconds of processor time
+        return sum(map(int, pathlib.Path(f"/proc/{t.process.pid}/stat").read_text().split()[13:15])) / 100
+
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    rpc, metrics = free_port(), free_port()
+    t = options("--rpc-listen", f"127.0.0.1:{rpc}", "--rpc-token", f"@{token}", "--metrics", f":{metrics}")
+    soft, hard = resource.prlimit(t.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(t.process.pid, resource.RLIMIT_NOFILE, (3, hard))  # what is open stays so
+    with socket.create_connection(("127.0.0.1", metrics), 10) as page, Client(t.path).socket as local:
+        before = busy()
+        time.sleep(1)
+        assert busy() - before < 0.5
+        resource.prlimit(t.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        page.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        local.sendall(b'{"id": 1, "method": "spdk_get_version"}')
+        assert page.recv(16).startswith(b"HTTP/1.1 200") and b"nvmfspec" in local.recv(65536)
 
 
 def test_last_words_are_not_overtaken(options, tmp_path, free_port):

@@ -183,6 +183,28 @@ static void what_fails_ends_it(void **state)
         assert_int_equal(requests, 2);
 }
 
+/* A backup is not emptied for what can't be read. */
+static void a_file_is_kept_until_there_is_something_for_it(void **state)
+{
+        static uint8_t back[sizeof(store)];
+        struct host_args a = args(BLOCKS, 1);
+        struct host_error e = { 0 };
+        struct host_blocks none = all;
+
+        (void)state;
+        put_file(store, 20 * BLOCK);
+        assert_int_equal(host_blocks_read(&all, &a, &e), -1);
+        none.max_blocks = 0;
+        assert_int_equal(host_blocks_read(&none, &a, &e), -1);
+        assert_int_equal(file_has(back, sizeof(back)), 20 * BLOCK);
+        assert_memory_equal(back, store, 20 * BLOCK);
+        a = args(5, 2);
+        assert_int_equal(host_blocks_read(&all, &a, &e), 0);
+        assert_int_equal(file_has(back, sizeof(back)), 2 * BLOCK);
+        a.file = "/dev/null";
+        assert_int_equal(host_blocks_read(&all, &a, &e), 0);
+}
+
 /* Nor is there anything to be verified by it: no request would ever be taken. */
 static void verify_needs_room_for_a_block(void **state)
 {
@@ -263,6 +285,7 @@ int main(void)
                 TEST(or_are_filled_with_a_byte),
                 TEST(a_short_input_is_told),
                 TEST(what_fails_ends_it),
+                TEST(a_file_is_kept_until_there_is_something_for_it),
                 TEST(verify_needs_room_for_a_block),
                 TEST(a_file_and_a_pattern_exclude_each_other),
                 TEST(json_is_said_of_what_was_read),

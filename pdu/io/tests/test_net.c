@@ -34,6 +34,27 @@ static void test_brackets_are_stripped(void **state)
         freeaddrinfo(list);
 }
 
+/* "localhost" is all names that a machine without a network has. */
+static void test_addresses(void **state)
+{
+        static const char *const same[] = { "127.0.0.1", "::1", "[::1]", "" };
+        char addr[4][NET_TRADDR];
+        unsigned n;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+                assert_int_equal(net_addresses(same[i], "0", addr, 4, error, sizeof(error)), 1);
+                assert_string_equal(addr[0], same[i]);
+        }
+        n = net_addresses("localhost", "0", addr, 4, error, sizeof(error));
+        assert_in_range(n, 1, 4);
+        for (unsigned i = 0; i < n; i++)
+                if (strcmp(addr[i], "::1") != 0)
+                        assert_memory_equal(addr[i], "127.", 4);
+        assert_int_equal(net_addresses("256.1.1.1", "0", addr, 4, error, sizeof(error)), 0);
+        assert_non_null(strstr(error, "256.1.1.1: "));
+}
+
 static void test_split(void **state)
 {
         char addr[NET_TRADDR], port[32];
@@ -57,6 +78,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_errors_name_what_was_wrong),
                 cmocka_unit_test(test_brackets_are_stripped),
+                cmocka_unit_test(test_addresses),
                 cmocka_unit_test(test_split),
         };
 

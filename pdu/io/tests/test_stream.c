@@ -396,6 +396,35 @@ static void test_linger_ends(void **state)
         assert_int_equal(a.end, STREAM_OPEN);
 }
 
+static ssize_t read_flood(struct stream *s, const struct iovec *iov, int n)
+{
+        (void)s, (void)n;
+        return (ssize_t)iov->iov_len;
+}
+
+static uint32_t want_flood(const struct stream *s, uint32_t events)
+{
+        (void)s;
+        return events | STREAM_NOW;
+}
+
+/* As it may be over TLS, of which there is always a record to be had. */
+static void test_linger_ends_in_a_flood(void **state)
+{
+        struct stream_ops flood = *a.ops;
+        const struct stream_ops *own = a.ops;
+        uint64_t start = loop_now_ms();
+
+        (void)state;
+        flood.read = read_flood;
+        flood.wants = want_flood;
+        a.ops = &flood;
+        stream_linger(&a, 30);
+        a.ops = own;
+        assert_in_range(loop_now_ms() - start, 29, PATIENCE);
+        assert_int_equal(a.end, STREAM_OPEN);
+}
+
 /* --- by hand ---------------------------------------------------------------------------------- */
 
 struct dribble {
@@ -775,6 +804,7 @@ int main(void)
                 PAIR(test_half_close),
                 PAIR(test_linger),
                 PAIR(test_linger_ends),
+                PAIR(test_linger_ends_in_a_flood),
                 PAIR(test_pieces_with_a_pause),
                 PAIR(test_a_peer_that_takes_no_bytes),
                 PAIR(test_a_peer_that_is_gone),
