@@ -504,8 +504,10 @@ enum ns_result ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t coun
 
 enum ns_result ns_protect(struct ns *ns, uint8_t state)
 {
-        enum ns_result result = ns->ops->protect ? ns->ops->protect(ns, state) : NS_DONE;
+        enum ns_result result = NS_DONE;
 
+        if (ns->ops->protect && atomic_load(&ns->protection) != state)
+                result = ns->ops->protect(ns, state);
         if (!result)
                 atomic_store(&ns->protection, state);
         return result;

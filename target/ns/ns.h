@@ -80,7 +80,7 @@ struct ns_ops {
         void (*flush)(struct ns *ns, struct ns_wait *w);
         /* To that many bytes; the whole namespace is locked. */
         enum ns_result (*resize)(struct ns *ns, uint64_t bytes);
-        /* Remembers over restarts whether it is write protected; NULL: nothing to remember. */
+        /* Remembers over restarts whether it is write protected, from the next flush on; NULL: nothing to remember. */
         enum ns_result (*protect)(struct ns *ns, bool protect);
         /* Bytes that the storage has now, where it has a size of its own; NULL: it has none. */
         uint64_t (*measure)(struct ns *ns);
@@ -216,7 +216,8 @@ uint64_t ns_times_marked(const struct ns *ns);
 /* Blocks that are allocated. */
 uint64_t ns_used(struct ns *ns);
 
-/* From here on ns->protection is `state`, 0 or 1 (who writes looks there). */
+/* From here on ns->protection is `state`, 0 or 1 (who writes looks there). It is over a restart, too, once something
+ * durable has been waited for (ns_await()). */
 enum ns_result ns_protect(struct ns *ns, uint8_t state);
 
 /* Whether there is anything to wait for. */

@@ -442,8 +442,8 @@ static uint16_t sanitize_config(const struct admin *a)
 
 enum { PROTECT = 1, UNTIL_POWER_CYCLE = 2 };
 
-/* What was written before is on the disk when the command completes. Of several that protect a namespace the
- * last one's flush counts. */
+/* What was written before a namespace was protected, and whether it is, are on the disk when the command completes. Of
+ * several the last one's flush counts. */
 static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
 {
         struct nvme_ns *own = nvme_ns(ns);
@@ -461,7 +461,7 @@ static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
                 controller_event(&a->ctrl->m, AEN_SMART, 0, LOG_SMART);
                 ctrl_send_events(a->ctrl);
         }
-        if (!status && state == PROTECT && ns_waits(ns, true))
+        if (!status && (changes || state == PROTECT) && ns_waits(ns, true))
                 a->verdict = CTRL_FLUSH;
         return status;
 }

@@ -452,6 +452,26 @@ static void protection_fails(void **state)
         }
 }
 
+/* Nothing waits for the disk where the namespace is not protected and was not. */
+static void protection_waits_for_a_flush(void **state)
+{
+        static const uint32_t states[] = { 0, 1, 1, 0, 0 };
+        char error[128];
+
+        (void)state;
+        subsystem_add_ns(
+            bed.one, ns_open(&nvme_ns_family, "mem:1M,delay=1ms", SUB1, 4, error, sizeof(error)));
+        for (size_t i = 0; i < COUNT(states); i++) {
+                bool waits = states[i] == 1 || ns_find(bed.one, 4)->protection;
+
+                assert_int_equal(
+                    simple(&admin, cmd, NVME_SET_FEATURES, 4, FEAT_WRITE_PROTECT, states[i]), 0);
+                assert_int_equal(admin.verdict, waits ? CTRL_FLUSH : CTRL_COMPLETE);
+                if (waits)
+                        ctrl_flushed(&admin.q, &cmd->r);
+        }
+}
+
 static void failed_read_keeps_the_event(void **state)
 {
         (void)state;
@@ -846,6 +866,7 @@ int main(void)
                 TEST(event_before_aer),
                 TEST(protection_is_told),
                 TEST(protection_fails),
+                TEST(protection_waits_for_a_flush),
                 TEST(aer_limit),
                 TEST(abort_rows),
                 TEST(feature_dwords),

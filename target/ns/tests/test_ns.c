@@ -52,6 +52,14 @@ int fdatasync(int fd)
         return -1;
 }
 
+/* Of all that a file has, its attributes too. */
+static _Atomic unsigned full_syncs;
+int fsync(int fd)
+{
+        full_syncs++;
+        return (int)syscall(SYS_fsync, fd);
+}
+
 /* A file system without attributes, as some of network and memory are. */
 static _Atomic bool no_attributes;
 ssize_t fgetxattr(int fd, const char *name, void *value, size_t size)
@@ -867,6 +875,26 @@ static void test_a_failed_flush_is_not_forgotten(void **state)
         unlink(other);
 }
 
+/* Whoever sets it has others to serve: it is the next flush that puts it on the disk, which takes an fsync(). */
+static void test_write_protection_does_not_wait_for_the_disk(void **state)
+{
+        static const uint8_t states[] = { 0, 1, 1, 0, 0 };
+        struct ns *ns = open_ns(file_spec);
+        bool none = getxattr(path, "user.nvmfspec.none", NULL, 0) < 0 && errno == ENOTSUP;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(states) && !none; i++) {
+                bool changes = ns->protection != states[i];
+                unsigned before = syncs + full_syncs, full = full_syncs;
+
+                assert_int_equal(ns_protect(ns, states[i]), NS_DONE);
+                assert_int_equal(syncs + full_syncs, before);
+                assert_int_equal(flush(ns), NS_DONE);
+                assert_int_equal(full_syncs, full + changes);
+        }
+        ns_put(ns);
+}
+
 static void test_closing_flushes(void **state)
 {
         struct ns *ns = open_ns(file_spec);
@@ -1000,6 +1028,7 @@ int main(void)
                 cmocka_unit_test(test_marks_are_bounded),
                 cmocka_unit_test(test_a_write_always_clears_marks),
                 cmocka_unit_test(test_a_failed_flush_is_not_forgotten),
+                cmocka_unit_test(test_write_protection_does_not_wait_for_the_disk),
                 cmocka_unit_test(test_closing_flushes),
                 cmocka_unit_test(test_a_flush_that_failed_as_it_was_closed),
                 cmocka_unit_test(test_where_a_failed_flush_would_be_forgotten_it_is_said),
