@@ -777,6 +777,15 @@ static uint64_t groups_of_eight(const bool *map, uint64_t to)
         return n;
 }
 
+static uint64_t numbers(const bool *map, uint64_t to)
+{
+        uint64_t n = 0;
+
+        for (uint64_t i = 0; i < to; i++)
+                n += map[i];
+        return n;
+}
+
 static void test_marks_are_a_set(void **state)
 {
         enum { PLACES = 4 * MARKS_A_PAGE };
@@ -805,9 +814,13 @@ static void test_marks_are_a_set(void **state)
                         marks_remove(&m, from, to);
                 memset(map + from, add, to - from);
                 assert_int_equal(marks_groups(&m, 3, to & ~7U), groups_of_eight(map, to & ~7U));
+                if (i % 16 == 0)
+                        assert_int_equal(marks_groups(&m, 0, to), numbers(map, to));
         }
         marks_remove(&m, 0, UINT64_MAX);
         assert_int_equal(m.count, 0);
+        assert_int_equal(marks_groups(&m, 0, UINT64_MAX), 0);
+        assert_int_equal(marks_groups(&m, 3, UINT64_MAX), 0);
         marks_fini(&m);
 }
 
@@ -825,6 +838,28 @@ static void test_marks_are_bounded(void **state)
         assert_true(marks_add(&m, 0, end));
         assert_int_equal(marks_groups(&m, 0, end - 5), end - 5);
         assert_false(marks_add(&m, 5, UINT64_MAX)); /* at once, not page by page */
+        marks_fini(&m);
+}
+
+/* A host may ask as often as it likes: of a full set, and of one with a gap at the end of each page. */
+static void test_marks_are_counted_at_once(void **state)
+{
+        struct marks m = { 0 };
+        uint64_t end = (uint64_t)MARKS_A_PAGE * MARKS_PAGES_MAX, began, found = 0;
+
+        (void)state;
+        assert_true(marks_add(&m, 0, end));
+        began = loop_now_ns();
+        for (unsigned i = 0; i < 100; i++) {
+                assert_int_equal(marks_groups(&m, i % 2 ? 3 : 0, end), i % 2 ? end / 8 : end);
+                assert_int_equal(marks_next(&m, 0, end, false), end);
+        }
+        assert_true(loop_now_ns() - began < UINT64_C(500000000));
+        for (uint64_t at = MARKS_A_PAGE - 1; at < end; at += MARKS_A_PAGE)
+                marks_remove(&m, at, at + 1);
+        for (uint64_t at = 0; (at = marks_next(&m, at, end, false)) < end; at++)
+                found++;
+        assert_int_equal(found, MARKS_PAGES_MAX);
         marks_fini(&m);
 }
 
@@ -1026,6 +1061,7 @@ int main(void)
                 cmocka_unit_test(test_blocks_are_told),
                 cmocka_unit_test(test_marks_are_a_set),
                 cmocka_unit_test(test_marks_are_bounded),
+                cmocka_unit_test(test_marks_are_counted_at_once),
                 cmocka_unit_test(test_a_write_always_clears_marks),
                 cmocka_unit_test(test_a_failed_flush_is_not_forgotten),
                 cmocka_unit_test(test_write_protection_does_not_wait_for_the_disk),
