@@ -265,14 +265,24 @@ uint64_t ns_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t en
         return first;
 }
 
-uint64_t ns_used(struct ns *ns)
+static uint64_t count_marked(struct ns *ns, const struct marked *m)
 {
-        uint64_t blocks = atomic_load(&ns->blocks), hollow;
+        uint64_t end = unit(ns, atomic_load(&ns->blocks)), count;
 
         pthread_mutex_lock(&ns->lock->marks_lock);
-        hollow = marks_groups(&ns->lock->hollow.marks, ns->lbads - UNIT_SHIFT, unit(ns, blocks));
+        count = marks_groups(&m->marks, ns->lbads - UNIT_SHIFT, end);
         pthread_mutex_unlock(&ns->lock->marks_lock);
-        return blocks - hollow;
+        return count;
+}
+
+uint64_t ns_used(struct ns *ns)
+{
+        return atomic_load(&ns->blocks) - count_marked(ns, &ns->lock->hollow);
+}
+
+uint64_t ns_unreadable(struct ns *ns)
+{
+        return count_marked(ns, &ns->lock->bad);
 }
 
 /* --- one atomic step -------------------------------------------------------------------------- */

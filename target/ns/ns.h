@@ -213,8 +213,9 @@ enum ns_blocks {
 uint64_t ns_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t end, uint64_t *count);
 /* How often blocks became unreadable so far. */
 uint64_t ns_times_marked(const struct ns *ns);
-/* Blocks that are allocated. */
+/* Blocks that are allocated; that are unreadable, if no namespace of the same storage has other blocks. At once. */
 uint64_t ns_used(struct ns *ns);
+uint64_t ns_unreadable(struct ns *ns);
 
 /* From here on ns->protection is `state`, 0 or 1 (who writes looks there). It is over a restart, too, once something
  * durable has been waited for (ns_await()). */

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/identify.h"
 
 static struct bed bed;
@@ -357,6 +358,35 @@ static void smart(void **state)
                         assert_null(ctrl_queue_gone(&io.q));
                 get_log(&admin, cmd, LOG_SMART, false, 512, 0);
         }
+}
+
+/* Its ranges are told to be many, and none is looked for beyond those that would be listed. */
+static void lba_status_of_many_ranges(void **state)
+{
+        enum { BLOCKS = 131072, HEADER = 16, ELEMENT = 16 };
+        struct ns *ns;
+        uint64_t began;
+
+        (void)state;
+        bed_add_ns(bed.one, "null:64M", 4);
+        ns = ns_find(bed.one, 4);
+        for (unsigned lba = 0; lba < BLOCKS; lba += 2)
+                assert_int_equal(ns_write_uncorrectable(ns, lba, 1), 0);
+        began = loop_now_ns();
+        for (unsigned i = 0; i < 1000; i++)
+                assert_int_equal(get_log(&admin, cmd, LOG_LBA_STATUS, false, 512, 0), 0);
+        assert_true(loop_now_ns() - began < UINT64_C(1000000000));
+        assert_int_equal(le_get(cmd->data, 4), HEADER + ELEMENT);
+        assert_int_equal(le_get(cmd->data + 4, 4), 1);
+        assert_int_equal(le_get(cmd->data + 8, 4), BLOCKS / 2);
+        assert_int_equal(le_get(cmd->data + HEADER, 4), 4);
+        assert_int_equal(le_get(cmd->data + HEADER + 4, 4), UINT32_MAX);
+        for (unsigned lba = 128; lba < BLOCKS; lba += 2)
+                ns_deallocate(ns, lba, 1);
+        assert_int_equal(get_log(&admin, cmd, LOG_LBA_STATUS, false, 4096, 0), 0);
+        assert_int_equal(le_get(cmd->data, 4), HEADER + ELEMENT + 64 * 16);
+        assert_int_equal(le_get(cmd->data + 8, 4), 64);
+        assert_int_equal(le_get(cmd->data + HEADER + ELEMENT + 63 * 16, 8), 126);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -858,6 +888,7 @@ int main(void)
                 TEST(log_fields),
                 TEST(log_offsets),
                 TEST(supported_pages),
+                TEST(lba_status_of_many_ranges),
                 TEST(error_log),
                 TEST(smart),
                 TEST(namespace_change),
