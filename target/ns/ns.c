@@ -537,6 +537,15 @@ bool ns_await(struct ns *ns, struct ns_wait *w)
         return false;
 }
 
+bool ns_defer(struct ns *ns, struct ns_wait *w)
+{
+        w->durable = false;
+        if (!ns->ops->flush)
+                return false;
+        ns->ops->flush(ns, w);
+        return true;
+}
+
 /* --- size ------------------------------------------------------------------------------------- */
 
 /* resize: also the storage behind. */

@@ -76,7 +76,8 @@ struct ns_ops {
         enum ns_result (*zero)(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate);
         /* Zeroes by giving storage back, whatever the length in no time; false: nothing was done. */
         bool (*deallocate)(struct ns *ns, uint64_t offset, uint64_t len);
-        /* What was written is on stable storage when w->done is called. NULL: nothing to flush. */
+        /* What was written is on stable storage when w->done is called; if w is not durable, that is called by the same
+         * thread, without it. NULL: nothing to flush. */
         void (*flush)(struct ns *ns, struct ns_wait *w);
         /* To that many bytes; the whole namespace is locked. */
         enum ns_result (*resize)(struct ns *ns, uint64_t bytes);
@@ -229,6 +230,9 @@ static inline bool ns_waits(const struct ns *ns, bool durable)
 /* True: there is not, w->result is NS_DONE. False: w->done will be called with its result set,
  * perhaps before this returns. */
 bool ns_await(struct ns *ns, struct ns_wait *w);
+/* True: w->done will be called by the thread that waits for the disk of the namespace, for what takes as long. False:
+ * there is no such thread. */
+bool ns_defer(struct ns *ns, struct ns_wait *w);
 /* Nobody waits for its delay any more: it goes. */
 void ns_hurry(struct ns *ns);
 

@@ -192,13 +192,21 @@ static void file_sync(struct file *f)
                          strerror(errno));
 }
 
+static bool is_flush(const struct ns_wait *list)
+{
+        while (list && !list->durable)
+                list = list->next;
+        return list;
+}
+
 static void *flusher(void *arg)
 {
         struct file *f = arg;
         struct ns_wait *list, *next;
 
         while ((list = take_waiting(f)) != NULL) {
-                file_sync(f);
+                if (is_flush(list))
+                        file_sync(f);
                 for (; list; list = next) {
                         next = list->next;
                         list->result = f->failed ? NS_WRITE_ERROR : NS_DONE;

@@ -475,7 +475,7 @@ static const struct nvm_queue_ops nvm_ops = { io_done,   io_post,      io_cntlid
 
 static void finish(struct target_conn *c, struct request *r)
 {
-        if (r->user && sqe_is_auth(&r->sqe))
+        if (ctrl_waits(&c->queue, r))
                 end_ctrl(c, r, ctrl_resume(env(c), &c->queue, r, reactor_now(c->base.reactor)));
         else if (r->user)
                 nvm_resume(&c->nvm, r);

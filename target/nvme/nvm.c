@@ -1346,6 +1346,9 @@ void nvm_resume(struct nvm_queue *q, struct request *r)
 {
         if (r->user == &doomed)
                 finish_held(q, r, NVME_ABORT_FAILED_FUSED);
+        else if (is_reservation_command(
+                     r->sqe.opc)) /* no admin command that is flushed has such an opcode */
+                nvm_reservation_resume(q, r);
         else if (has_slice(r->user))
                 run_slice(r->user);
         else

@@ -2,6 +2,8 @@
 /* Admin commands: Identify, log pages, features, Abort, Asynchronous Event Requests. */
 #include "ctrl_fixture.h"
 
+#include <semaphore.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "pdu/io/loop.h"
@@ -502,6 +504,51 @@ static void protection_waits_for_a_flush(void **state)
         }
 }
 
+static sem_t completed;
+
+static void on_completed(struct ctrl_queue *q, struct request *r)
+{
+        (void)q;
+        (void)r;
+        sem_post(&completed);
+}
+
+/* Of all namespaces; one of them is on a disk. */
+static void persistence_waits_for_the_disk(void **state)
+{
+        char path[] = "/tmp/nvmfspec-test-admin-XXXXXX", beside[64], fresh[80], spec[64];
+        int fd = mkstemp(path);
+
+        (void)state;
+        close(fd);
+        snprintf(spec, sizeof(spec), "file:%s,size=1M", path);
+        snprintf(beside, sizeof(beside), "%s.reservations", path);
+        snprintf(fresh, sizeof(fresh), "%s.new", beside);
+        bed_add_ns(bed.one, spec, 4);
+        sem_init(&completed, 0, 0);
+        admin.q.complete = on_completed;
+        for (uint32_t i = 0; i < 3; i++) { /* on, off, and one that cannot be written */
+                uint16_t status = i == 2 ? NVME_INTERNAL_ERROR : 0;
+
+                if (i == 2)
+                        assert_int_equal(symlink("/nowhere/at/all", fresh), 0);
+                assert_int_equal(simple(&admin, cmd, NVME_SET_FEATURES, NSID_ALL,
+                                        FEAT_RESERVATION_PERSISTENCE, i != 1),
+                                 LATER);
+                sem_wait(&completed);
+                assert_true(ctrl_waits(&admin.q, &cmd->r));
+                assert_int_equal(ctrl_resume(&bed.env, &admin.q, &cmd->r, bed.now), CTRL_COMPLETE);
+                assert_int_equal(cqe_status(&cmd->r.cqe), status);
+                assert_false(ctrl_waits(&admin.q, &cmd->r));
+                assert_int_equal(ns_resv_ptpl(ns_find(bed.one, 4)), i == 0);
+                assert_int_equal(access(beside, F_OK) == 0, i == 0);
+        }
+        assert_int_equal(simple(&admin, cmd, NVME_SET_FEATURES, 1, FEAT_RESERVATION_PERSISTENCE, 1),
+                         0);
+        unlink(fresh);
+        unlink(path);
+}
+
 static void failed_read_keeps_the_event(void **state)
 {
         (void)state;
@@ -898,6 +945,7 @@ int main(void)
                 TEST(protection_is_told),
                 TEST(protection_fails),
                 TEST(protection_waits_for_a_flush),
+                TEST(persistence_waits_for_the_disk),
                 TEST(aer_limit),
                 TEST(abort_rows),
                 TEST(feature_dwords),
