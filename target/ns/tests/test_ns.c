@@ -639,6 +639,34 @@ static void test_a_range_of_delays_changes_the_order(void **state)
         ns_put(ns);
 }
 
+static void count_ended(struct ns_wait *w)
+{
+        (void)w;
+        ended++;
+}
+
+/* However many wait, one more that is due last costs the same. */
+static void test_a_delay_that_many_wait_for(void **state)
+{
+        enum { MANY = 60000 };
+        struct ns *ns = open_ns("null:1M,delay=60s");
+        struct ns_wait *w = calloc(MANY, sizeof(*w));
+        uint64_t began = loop_now_ns();
+
+        (void)state;
+        ended = 0;
+        for (unsigned i = 0; i < MANY; i++) {
+                w[i].done = count_ended;
+                assert_false(ns_await(ns, &w[i]));
+        }
+        assert_true(loop_now_ns() - began < UINT64_C(1000000000));
+        ns_hurry(ns);
+        while (ended < MANY)
+                usleep(1000);
+        ns_put(ns);
+        free(w);
+}
+
 /* --- several threads: every block is as one write left it ------------------------------------- */
 
 enum { SPAN = 600, ROUNDS = 400 }; /* blocks over several stripes, and pieces of them */
@@ -1056,6 +1084,7 @@ int main(void)
                 cmocka_unit_test(test_delays),
                 cmocka_unit_test(test_a_delayed_namespace_answers_later),
                 cmocka_unit_test(test_a_range_of_delays_changes_the_order),
+                cmocka_unit_test(test_a_delay_that_many_wait_for),
                 cmocka_unit_test(test_no_block_is_torn),
                 cmocka_unit_test(test_no_block_is_torn_where_a_file_is_open_twice),
                 cmocka_unit_test(test_blocks_are_told),
