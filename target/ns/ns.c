@@ -844,12 +844,76 @@ void ns_hurry(struct ns *ns)
                 ns_delay_hurry(ns->delay);
 }
 
-void ns_put(struct ns *ns)
+static void ns_close(struct ns *ns)
 {
-        if (atomic_fetch_sub(&ns->refs, 1) > 1)
-                return;
         if (ns->delay)
                 ns_delay_free(ns->delay);
         ns->ops->close(ns);
         ns_free(ns);
+}
+
+static _Thread_local bool elsewhere;
+static struct {
+        pthread_mutex_t lock;
+        pthread_cond_t done;
+        struct ns *first;
+        bool running; /* a thread: as long as there are some, or one is being closed */
+} closing = { .lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
+
+static void *close_all(void *arg)
+{
+        struct ns *ns;
+
+        pthread_mutex_lock(&closing.lock);
+        while ((ns = closing.first) != NULL) {
+                closing.first = ns->next;
+                pthread_mutex_unlock(&closing.lock);
+                ns_close(ns);
+                pthread_mutex_lock(&closing.lock);
+        }
+        closing.running = false;
+        pthread_cond_broadcast(&closing.done);
+        pthread_mutex_unlock(&closing.lock);
+        return arg;
+}
+
+/* False: there is no thread for it. */
+static bool hand_over(struct ns *ns)
+{
+        pthread_t thread;
+        bool good;
+
+        pthread_mutex_lock(&closing.lock);
+        if (!closing.running && pthread_create(&thread, NULL, close_all, NULL) == 0) {
+                closing.running = true;
+                pthread_detach(thread);
+        }
+        good = closing.running;
+        if (good) {
+                ns->next = closing.first;
+                closing.first = ns;
+        }
+        pthread_mutex_unlock(&closing.lock);
+        return good;
+}
+
+void ns_put_elsewhere(void)
+{
+        elsewhere = true;
+}
+
+void ns_settle(void)
+{
+        pthread_mutex_lock(&closing.lock);
+        while (closing.running)
+                pthread_cond_wait(&closing.done, &closing.lock);
+        pthread_mutex_unlock(&closing.lock);
+}
+
+void ns_put(struct ns *ns)
+{
+        if (atomic_fetch_sub(&ns->refs, 1) > 1)
+                return;
+        if (!elsewhere || !ns->ops->flush || !hand_over(ns))
+                ns_close(ns);
 }

@@ -131,7 +131,11 @@ enum { NS_BLOCK_MAX = 4096, NS_METADATA_MAX = 64 };
  */
 struct ns *ns_open(const struct ns_family *family, const char *spec, const char *nqn, uint32_t nsid,
                    char *error, size_t size);
-void ns_put(struct ns *ns); /* the last reference closes it */
+void ns_put(struct ns *ns); /* the last reference closes it, and what was written is on the disk */
+/* From here on the calling thread has others to serve: what it puts last and has a disk is closed by another thread. */
+void ns_put_elsewhere(void);
+/* Waits until all that was put so is closed. */
+void ns_settle(void);
 
 /* What the family keeps with the storage. */
 void *ns_shared(const struct ns *ns);

@@ -41,11 +41,13 @@ int fallocate(int fd, int mode, off_t offset, off_t len)
         return -1;
 }
 
-static _Atomic bool no_sync;
+static _Atomic bool no_sync, slow_sync;
 static _Atomic unsigned syncs;
 int fdatasync(int fd)
 {
         syncs++;
+        while (slow_sync)
+                usleep(1000);
         if (!no_sync)
                 return (int)syscall(SYS_fdatasync, fd);
         errno = EIO;
@@ -968,6 +970,36 @@ static void test_closing_flushes(void **state)
         assert_true(syncs > before);
 }
 
+static void *put_last(void *ns)
+{
+        ns_put_elsewhere();
+        ns_put(ns);
+        return NULL;
+}
+
+/* The thread that serves hosts goes on; who opens the file again finds it as it was. */
+static void test_who_serves_others_does_not_wait_for_the_end(void **state)
+{
+        static uint8_t buf[BS] = { 77 }, found[BS];
+        struct ns *ns = open_ns(file_spec);
+        unsigned before = syncs;
+        pthread_t thread;
+
+        (void)state;
+        assert_int_equal(ns_write(ns, 3, 1, buf), NS_DONE);
+        slow_sync = true;
+        assert_int_equal(pthread_create(&thread, NULL, put_last, ns), 0);
+        pthread_join(thread, NULL);
+        slow_sync = false;
+        ns = open_ns(file_spec);
+        assert_int_equal(ns_read(ns, 3, 1, found), NS_DONE);
+        assert_memory_equal(found, buf, BS);
+        ns_settle();
+        ns_put(ns);
+        assert_true(syncs > before);
+        ns_put(open_ns("mem:64K"));
+}
+
 /* In another process, for which the file is marked. */
 static void test_a_flush_that_failed_as_it_was_closed(void **state)
 {
@@ -1095,6 +1127,7 @@ int main(void)
                 cmocka_unit_test(test_a_failed_flush_is_not_forgotten),
                 cmocka_unit_test(test_write_protection_does_not_wait_for_the_disk),
                 cmocka_unit_test(test_closing_flushes),
+                cmocka_unit_test(test_who_serves_others_does_not_wait_for_the_end),
                 cmocka_unit_test(test_a_flush_that_failed_as_it_was_closed),
                 cmocka_unit_test(test_where_a_failed_flush_would_be_forgotten_it_is_said),
         };
