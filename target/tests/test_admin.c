@@ -8,6 +8,7 @@
 
 #include "pdu/io/loop.h"
 #include "pdu/nvme/wire/identify.h"
+#include "target/nvme/admin.h"
 
 static struct bed bed;
 static struct fake admin;
@@ -865,6 +866,34 @@ static void sanitize_that_fails(void **state)
         }
 }
 
+/* The table of controllers is free while storage is written, but its time may be up before it has been. */
+static enum ns_result slow_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+{
+        (void)ns, (void)offset, (void)len, (void)deallocate;
+        assert_int_equal(pthread_mutex_trylock(&bed.env.table->lock), 0);
+        pthread_mutex_unlock(&bed.env.table->lock);
+        ctrl_table_tick(bed.env.table, bed.now += 1000);
+        return NS_DONE;
+}
+
+static void nobody_waits_for_sanitize(void **state)
+{
+        struct ns *ns = ns_find(bed.one, 1);
+        const struct ns_ops *works = ns->ops;
+        static struct ns_ops slow;
+
+        (void)state;
+        slow = *works;
+        slow.zero = slow_zero;
+        make_expendable();
+        ns->ops = &slow;
+        assert_int_equal(sanitize(BLOCK_ERASE), 0);
+        assert_int_equal(sanitize_status(), 2);
+        ctrl_table_tick(bed.env.table, bed.now += 1000);
+        assert_int_equal(sanitize_status(), 1);
+        ns->ops = works;
+}
+
 /* A command that found no operation when it began may be late: it changes nothing any more. */
 static void a_late_write_meets_sanitize(void **state)
 {
@@ -960,6 +989,7 @@ int main(void)
                 TEST(sanitize_that_fails),
                 TEST(no_feature_waits_for_the_inventory),
                 TEST(a_late_write_meets_sanitize),
+                TEST(nobody_waits_for_sanitize),
         };
 
         return cmocka_run_group_tests_name("admin", tests, NULL, NULL);
