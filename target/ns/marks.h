@@ -19,6 +19,7 @@ struct marks_page;
 struct marks {
         struct marks_page *page; /* ascending */
         unsigned count, cap;     /* pages */
+        uint64_t whole[2];       /* numbers in it; aligned groups of eight that are */
 };
 
 /* Frees its memory: it is empty again. */
@@ -31,7 +32,8 @@ bool marks_touch(const struct marks *m, uint64_t from, uint64_t to);
 bool marks_cover(const struct marks *m, uint64_t from, uint64_t to);
 /* The first number of [from, to) that is in it, or (in: false) is not; `to` if there is none. */
 uint64_t marks_next(const struct marks *m, uint64_t from, uint64_t to, bool in);
-/* How many of its aligned groups of 2^shift (0 to 5) numbers below `to` are in it as a whole. */
+/* How many of its aligned groups of 2^shift (0 or 3) numbers below `to` are in it as a whole: at once, but for pages
+ * from `to` on. */
 uint64_t marks_groups(const struct marks *m, unsigned shift, uint64_t to);
 
 #endif

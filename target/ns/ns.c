@@ -265,14 +265,24 @@ uint64_t ns_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t en
         return first;
 }
 
-uint64_t ns_used(struct ns *ns)
+static uint64_t count_marked(struct ns *ns, const struct marked *m)
 {
-        uint64_t blocks = atomic_load(&ns->blocks), hollow;
+        uint64_t end = unit(ns, atomic_load(&ns->blocks)), count;
 
         pthread_mutex_lock(&ns->lock->marks_lock);
-        hollow = marks_groups(&ns->lock->hollow.marks, ns->lbads - UNIT_SHIFT, unit(ns, blocks));
+        count = marks_groups(&m->marks, ns->lbads - UNIT_SHIFT, end);
         pthread_mutex_unlock(&ns->lock->marks_lock);
-        return blocks - hollow;
+        return count;
+}
+
+uint64_t ns_used(struct ns *ns)
+{
+        return atomic_load(&ns->blocks) - count_marked(ns, &ns->lock->hollow);
+}
+
+uint64_t ns_unreadable(struct ns *ns)
+{
+        return count_marked(ns, &ns->lock->bad);
 }
 
 /* --- one atomic step -------------------------------------------------------------------------- */
@@ -504,8 +514,10 @@ enum ns_result ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t coun
 
 enum ns_result ns_protect(struct ns *ns, uint8_t state)
 {
-        enum ns_result result = ns->ops->protect ? ns->ops->protect(ns, state) : NS_DONE;
+        enum ns_result result = NS_DONE;
 
+        if (ns->ops->protect && atomic_load(&ns->protection) != state)
+                result = ns->ops->protect(ns, state);
         if (!result)
                 atomic_store(&ns->protection, state);
         return result;
@@ -523,6 +535,15 @@ bool ns_await(struct ns *ns, struct ns_wait *w)
         else
                 ns->ops->flush(ns, w);
         return false;
+}
+
+bool ns_defer(struct ns *ns, struct ns_wait *w)
+{
+        w->durable = false;
+        if (!ns->ops->flush)
+                return false;
+        ns->ops->flush(ns, w);
+        return true;
 }
 
 /* --- size ------------------------------------------------------------------------------------- */
@@ -823,12 +844,76 @@ void ns_hurry(struct ns *ns)
                 ns_delay_hurry(ns->delay);
 }
 
-void ns_put(struct ns *ns)
+static void ns_close(struct ns *ns)
 {
-        if (atomic_fetch_sub(&ns->refs, 1) > 1)
-                return;
         if (ns->delay)
                 ns_delay_free(ns->delay);
         ns->ops->close(ns);
         ns_free(ns);
+}
+
+static _Thread_local bool elsewhere;
+static struct {
+        pthread_mutex_t lock;
+        pthread_cond_t done;
+        struct ns *first;
+        bool running; /* a thread: as long as there are some, or one is being closed */
+} closing = { .lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
+
+static void *close_all(void *arg)
+{
+        struct ns *ns;
+
+        pthread_mutex_lock(&closing.lock);
+        while ((ns = closing.first) != NULL) {
+                closing.first = ns->next;
+                pthread_mutex_unlock(&closing.lock);
+                ns_close(ns);
+                pthread_mutex_lock(&closing.lock);
+        }
+        closing.running = false;
+        pthread_cond_broadcast(&closing.done);
+        pthread_mutex_unlock(&closing.lock);
+        return arg;
+}
+
+/* False: there is no thread for it. */
+static bool hand_over(struct ns *ns)
+{
+        pthread_t thread;
+        bool good;
+
+        pthread_mutex_lock(&closing.lock);
+        if (!closing.running && pthread_create(&thread, NULL, close_all, NULL) == 0) {
+                closing.running = true;
+                pthread_detach(thread);
+        }
+        good = closing.running;
+        if (good) {
+                ns->next = closing.first;
+                closing.first = ns;
+        }
+        pthread_mutex_unlock(&closing.lock);
+        return good;
+}
+
+void ns_put_elsewhere(void)
+{
+        elsewhere = true;
+}
+
+void ns_settle(void)
+{
+        pthread_mutex_lock(&closing.lock);
+        while (closing.running)
+                pthread_cond_wait(&closing.done, &closing.lock);
+        pthread_mutex_unlock(&closing.lock);
+}
+
+void ns_put(struct ns *ns)
+{
+        if (atomic_fetch_sub(&ns->refs, 1) > 1)
+                return;
+        if (!elsewhere || !ns->ops->flush || !hand_over(ns))
+                ns_close(ns);
 }

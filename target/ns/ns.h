@@ -76,11 +76,12 @@ struct ns_ops {
         enum ns_result (*zero)(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate);
         /* Zeroes by giving storage back, whatever the length in no time; false: nothing was done. */
         bool (*deallocate)(struct ns *ns, uint64_t offset, uint64_t len);
-        /* What was written is on stable storage when w->done is called. NULL: nothing to flush. */
+        /* What was written is on stable storage when w->done is called; if w is not durable, that is called by the same
+         * thread, without it. NULL: nothing to flush. */
         void (*flush)(struct ns *ns, struct ns_wait *w);
         /* To that many bytes; the whole namespace is locked. */
         enum ns_result (*resize)(struct ns *ns, uint64_t bytes);
-        /* Remembers over restarts whether it is write protected; NULL: nothing to remember. */
+        /* Remembers over restarts whether it is write protected, from the next flush on; NULL: nothing to remember. */
         enum ns_result (*protect)(struct ns *ns, bool protect);
         /* Bytes that the storage has now, where it has a size of its own; NULL: it has none. */
         uint64_t (*measure)(struct ns *ns);
@@ -130,7 +131,11 @@ enum { NS_BLOCK_MAX = 4096, NS_METADATA_MAX = 64 };
  */
 struct ns *ns_open(const struct ns_family *family, const char *spec, const char *nqn, uint32_t nsid,
                    char *error, size_t size);
-void ns_put(struct ns *ns); /* the last reference closes it */
+void ns_put(struct ns *ns); /* the last reference closes it, and what was written is on the disk */
+/* From here on the calling thread has others to serve: what it puts last and has a disk is closed by another thread. */
+void ns_put_elsewhere(void);
+/* Waits until all that was put so is closed. */
+void ns_settle(void);
 
 /* What the family keeps with the storage. */
 void *ns_shared(const struct ns *ns);
@@ -213,10 +218,12 @@ enum ns_blocks {
 uint64_t ns_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t end, uint64_t *count);
 /* How often blocks became unreadable so far. */
 uint64_t ns_times_marked(const struct ns *ns);
-/* Blocks that are allocated. */
+/* Blocks that are allocated; that are unreadable, if no namespace of the same storage has other blocks. At once. */
 uint64_t ns_used(struct ns *ns);
+uint64_t ns_unreadable(struct ns *ns);
 
-/* From here on ns->protection is `state`, 0 or 1 (who writes looks there). */
+/* From here on ns->protection is `state`, 0 or 1 (who writes looks there). It is over a restart, too, once something
+ * durable has been waited for (ns_await()). */
 enum ns_result ns_protect(struct ns *ns, uint8_t state);
 
 /* Whether there is anything to wait for. */
@@ -227,6 +234,9 @@ static inline bool ns_waits(const struct ns *ns, bool durable)
 /* True: there is not, w->result is NS_DONE. False: w->done will be called with its result set,
  * perhaps before this returns. */
 bool ns_await(struct ns *ns, struct ns_wait *w);
+/* True: w->done will be called by the thread that waits for the disk of the namespace, for what takes as long. False:
+ * there is no such thread. */
+bool ns_defer(struct ns *ns, struct ns_wait *w);
 /* Nobody waits for its delay any more: it goes. */
 void ns_hurry(struct ns *ns);
 

@@ -22,7 +22,7 @@ struct ns_delay {
         pthread_t thread;
         pthread_mutex_t lock; /* of what follows */
         pthread_cond_t wake;
-        struct ns_wait *first; /* due first */
+        struct ns_wait *first, *last; /* by when they are due; no first: last means nothing */
         unsigned short seed[3];
         bool hurry, stop;
 };
@@ -90,10 +90,14 @@ void ns_delay_begin(struct ns_delay *d, struct ns_wait *w)
 
         pthread_mutex_lock(&d->lock);
         w->due = loop_now_ns() + draw(d, w->write);
+        if (d->first && d->last->due <= w->due) /* all are, where the delay is always the same */
+                at = &d->last->next;
         while (*at && (*at)->due <= w->due)
                 at = &(*at)->next;
         w->next = *at;
         *at = w;
+        if (!w->next)
+                d->last = w;
         if (at == &d->first)
                 pthread_cond_signal(&d->wake);
         pthread_mutex_unlock(&d->lock);

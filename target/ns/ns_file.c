@@ -48,6 +48,7 @@ struct file {
         pthread_cond_t wake;
         struct ns_wait *waiting, **last;
         bool stop;
+        atomic_bool attributes; /* have changed since the last flush began */
         _Atomic bool
             failed; /* a flush failed: the kernel may have dropped what it should have written,
                               * and will not say so twice */
@@ -143,13 +144,14 @@ static enum ns_result file_zero(struct ns *ns, uint64_t offset, uint64_t len, bo
 /* A device has no such attributes, nor has each file system: what cannot be kept is not promised. */
 static enum ns_result file_protect(struct ns *ns, bool protect)
 {
-        const struct file *f = ns->store;
+        struct file *f = ns->store;
         int rc = protect ? fsetxattr(f->fd, PROTECTED, "1", 1, 0) : fremovexattr(f->fd, PROTECTED);
         bool was_none = !protect && rc < 0 && (errno == ENODATA || errno == ENOTSUP);
 
         if (rc < 0 && !was_none)
                 return NS_FIXED;
-        return fsync(f->fd) < 0 ? NS_WRITE_ERROR : NS_DONE;
+        atomic_store(&f->attributes, true);
+        return NS_DONE;
 }
 
 static bool is_protected(const struct file *f)
@@ -178,7 +180,9 @@ static struct ns_wait *take_waiting(struct file *f)
  * and is remembered by this process only. */
 static void file_sync(struct file *f)
 {
-        if (fdatasync(f->fd) == 0)
+        bool all = atomic_exchange(&f->attributes, false);
+
+        if ((all ? fsync(f->fd) : fdatasync(f->fd)) == 0)
                 return;
         f->failed = true;
         if (fsetxattr(f->fd, FAILED, "1", 1, 0) < 0 && !f->device && !f->forgetful)
@@ -188,13 +192,21 @@ static void file_sync(struct file *f)
                          strerror(errno));
 }
 
+static bool is_flush(const struct ns_wait *list)
+{
+        while (list && !list->durable)
+                list = list->next;
+        return list;
+}
+
 static void *flusher(void *arg)
 {
         struct file *f = arg;
         struct ns_wait *list, *next;
 
         while ((list = take_waiting(f)) != NULL) {
-                file_sync(f);
+                if (is_flush(list))
+                        file_sync(f);
                 for (; list; list = next) {
                         next = list->next;
                         list->result = f->failed ? NS_WRITE_ERROR : NS_DONE;

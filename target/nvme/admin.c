@@ -490,12 +490,17 @@ enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
         return a.verdict;
 }
 
+bool ctrl_waits(const struct ctrl_queue *q, const struct request *r)
+{
+        return r->user && (sqe_is_auth(&r->sqe) || (q->qid == 0 && features_persists(r)));
+}
+
 enum ctrl_verdict ctrl_resume(const struct ctrl_env *env, struct ctrl_queue *q, struct request *r,
                               uint64_t now)
 {
         struct admin a = { env, q->ctrl, q, NULL, r, now, CTRL_COMPLETE, 0 };
 
-        end(&a, admin_auth_done(&a));
+        end(&a, sqe_is_auth(&r->sqe) ? admin_auth_done(&a) : features_persistent(&a));
         return a.verdict;
 }
 

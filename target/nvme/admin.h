@@ -223,6 +223,11 @@ void features_protected(const struct ctrl *c, const struct request *r, bool ends
 /* ... and its flush has ended with that status: where that failed, all is put back, and told again. */
 void features_flushed(const struct ctrl *c, const struct request *r);
 
+/* Whether it is the Set Features that waits for the disks of its namespaces, CTRL_PARKED with r->user set; it has: its
+ * status. */
+bool features_persists(const struct request *r);
+uint16_t features_persistent(struct admin *a);
+
 /* Takes the oldest page of the log away, under the controller's lock; all zero: there is none. */
 struct log_reservation notices_read(struct ctrl *c);
 

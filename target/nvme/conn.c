@@ -526,7 +526,7 @@ static void finish(struct target_conn *c, struct request *r)
                 put_sliced(c, r);
                 if (c->over)
                         drop_sliced(c);
-        } else if (r->user && sqe_is_auth(&r->sqe))
+        } else if (ctrl_waits(&c->queue, r))
                 end_ctrl(c, r, ctrl_resume(env(c), &c->queue, r, reactor_now(c->base.reactor)));
         else if (r->user)
                 nvm_resume(&c->nvm, r);

@@ -116,7 +116,8 @@ enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
                                const struct port *port, struct request *r, uint64_t now);
 /* A command was CTRL_FLUSH, and r->cqe has the status of the flush: makes it that of the command. */
 void ctrl_flushed(struct ctrl_queue *q, struct request *r);
-/* The same of one that was parked with r->user set, and has come back through q->complete(). */
+/* The same of one that was parked with r->user set, and has come back through q->complete(): ctrl_waits(). */
+bool ctrl_waits(const struct ctrl_queue *q, const struct request *r);
 enum ctrl_verdict ctrl_resume(const struct ctrl_env *env, struct ctrl_queue *q, struct request *r,
                               uint64_t now);
 /* request_ops.sqhd, for every command of the queue. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Set and Get Features (Base 2.2 5.1.11, 5.1.25) of what is not the machine's own. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "pdu/core/plant.h"
@@ -442,8 +443,8 @@ static uint16_t sanitize_config(const struct admin *a)
 
 enum { PROTECT = 1, UNTIL_POWER_CYCLE = 2 };
 
-/* What was written before is on the disk when the command completes. Of several that protect a namespace the
- * last one's flush counts. */
+/* What was written before a namespace was protected, and whether it is, are on the disk when the command completes. Of
+ * several the last one's flush counts. */
 static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
 {
         struct nvme_ns *own = nvme_ns(ns);
@@ -461,7 +462,7 @@ static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
                 controller_event(&a->ctrl->m, AEN_SMART, 0, LOG_SMART);
                 ctrl_send_events(a->ctrl);
         }
-        if (!status && state == PROTECT && ns_waits(ns, true))
+        if (!status && (changes || state == PROTECT) && ns_waits(ns, true))
                 a->verdict = CTRL_FLUSH;
         return status;
 }
@@ -572,16 +573,93 @@ static void mask_notices(struct ctrl *c, uint32_t nsid, uint32_t value)
                         c->notices.masked[i] = value & RESERVATION_MASKS;
 }
 
+/* A Set Features of Reservation Persistence: its r->user. */
+struct persistence {
+        struct ctrl_queue *queue;
+        struct request *request;
+        _Atomic unsigned left; /* namespaces that wait for a disk, and the one who asks them */
+        unsigned count;
+        struct persistence_ns {
+                struct ns_resv_change change;
+                struct ns *ns;
+                struct persistence *of;
+        } of[];
+};
+
+/* True: it was the last one. */
+static bool end_persistence(struct persistence *p)
+{
+        return atomic_fetch_sub(&p->left, 1) == 1;
+}
+
+static void on_persistent(struct ns_resv_change *c)
+{
+        struct persistence *p = ((struct persistence_ns *)c)->of;
+
+        if (end_persistence(p))
+                p->queue->complete(p->queue, p->request);
+}
+
+static void persist_ns(struct persistence *p, struct ns *ns, bool ptpl)
+{
+        struct persistence_ns *n = &p->of[p->count++];
+
+        *n = (struct persistence_ns) { { .ptpl = ptpl, .done = on_persistent }, ns, p };
+        atomic_fetch_add(&ns->refs, 1);
+        atomic_fetch_add(&p->left, 1);
+        if (ns_resv_apply(ns, &n->change))
+                end_persistence(p);
+}
+
+bool features_persists(const struct request *r)
+{
+        return r->sqe.opc == NVME_SET_FEATURES && fid_of(r) == FEAT_RESERVATION_PERSISTENCE;
+}
+
+uint16_t features_persistent(struct admin *a)
+{
+        struct persistence *p = a->r->user;
+        uint16_t status = 0;
+
+        a->r->user = NULL;
+        for (unsigned i = 0; i < p->count; i++) {
+                if (p->of[i].change.status)
+                        status = p->of[i].change.status;
+                ns_put(p->of[i].ns);
+        }
+        free(p);
+        return status;
+}
+
+static bool is_persistent(const struct ns *ns, uint32_t nsid)
+{
+        return (nsid == NSID_ALL || ns->nsid == nsid) && ns_resv_supported(ns);
+}
+
 static uint16_t set_persistence(struct admin *a, uint32_t nsid, bool ptpl)
 {
-        uint16_t status = 0;
+        unsigned count = 0;
+        struct persistence *p;
 
         if (has_flaw(a->env, FLAW_RESERVATION_PTPL))
                 return 0;
-        for (struct ns *ns = ctrl_first_ns(a->ctrl); ns && !status; ns = ctrl_next_ns(a->ctrl, ns))
-                if ((nsid == NSID_ALL || ns->nsid == nsid) && ns_resv_supported(ns))
-                        status = ns_resv_set_ptpl(ns, ptpl);
-        return status;
+        for (struct ns *ns = ctrl_first_ns(a->ctrl); ns; ns = ctrl_next_ns(a->ctrl, ns))
+                count += is_persistent(ns, nsid);
+        p = calloc(1, sizeof(*p) + count * sizeof(p->of[0]));
+        if (!p)
+                return NVME_INTERNAL_ERROR;
+        p->queue = a->queue;
+        p->request = a->r;
+        p->left = 1;
+        a->r->user = p;
+        for (struct ns *ns = ctrl_first_ns(a->ctrl); ns && p->count < count;
+             ns = ctrl_next_ns(a->ctrl, ns))
+                if (is_persistent(ns, nsid))
+                        persist_ns(p, ns, ptpl);
+        if (end_persistence(p))
+                return features_persistent(a);
+        a->verdict = CTRL_PARKED;
+        return 0;
 }
 
 /* Reservation Notification Mask and Reservation Persistence. */

@@ -140,23 +140,25 @@ static uint64_t times_marked(const struct ctrl *c)
         return times;
 }
 
-/* An element for the namespace at `at`, if it has such blocks: bytes of it, 0 for none. */
+/* An element for the namespace at `at`, if it has such blocks: bytes of it, 0 for none. As many ranges are looked for as
+ * are listed, and one more. */
 static size_t put_ns(struct ns *ns, uint8_t *at, uint64_t *total)
 {
-        uint64_t blocks = atomic_load(&ns->blocks), lba = 0, count;
+        uint64_t blocks = atomic_load(&ns->blocks), lba = 0, count, listed = 0;
         uint32_t n = 0;
 
         for (; (lba = ns_extent(ns, NS_UNREADABLE, lba, blocks, &count)) < blocks; lba += count) {
                 uint8_t *range = at + LOG_NS + (size_t)n * LOG_RANGE;
 
-                *total += count;
-                if (n++ >= LOG_RANGES)
-                        continue;
+                if (n++ == LOG_RANGES)
+                        break;
+                listed += count;
                 le_put(range, 8, lba);
                 le_put(range + 8, 4, count - 1);
         }
         if (n == 0)
                 return 0;
+        *total += n > LOG_RANGES ? ns_unreadable(ns) : listed;
         le_put(at, 4, ns->nsid);
         le_put(at + 4, 4, n > LOG_RANGES ? (uint32_t)NO_RANGES : n);
         at[8] = TRACKED;

@@ -13,8 +13,16 @@
 
 #include "target/ns/ns_backend.h"
 
+#define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+enum {
+        CHANGES =
+            64 /* that one write of the file is for: who is to be told is in memory until they end */
+};
+
 void ns_resv_init(struct ns_resv *v)
 {
+        v->last = &v->waiting;
         pthread_mutex_init(&v->lock, NULL);
 }
 
@@ -146,10 +154,15 @@ static bool remove_file(const char *path)
         return unlink(path) == 0 ? ns_sync_folder(path) : errno == ENOENT;
 }
 
-/* `next` is on the disk, as far as it has to be, when this returns true. */
-static bool persist(const struct ns_resv *v, const struct reservation *next)
+static bool is_kept(const struct ns_resv *v, bool was_ptpl, const struct reservation *next)
 {
-        if (!v->path || (!next->ptpl && (!v->state || !v->state->ptpl)))
+        return v->path && (was_ptpl || next->ptpl);
+}
+
+/* `next` is on the disk, as far as it has to be, when this returns true. */
+static bool persist(const struct ns_resv *v, bool was_ptpl, const struct reservation *next)
+{
+        if (!is_kept(v, was_ptpl, next))
                 return true;
         return next->ptpl ? replace_file(v->path, next) : remove_file(v->path);
 }
@@ -200,17 +213,14 @@ static const struct reservation *state_of(const struct ns_resv *v)
         return v->state ? v->state : &nothing;
 }
 
-/* Under the lock: `next`, which is the state's from here on, or freed. */
-static uint16_t commit(struct ns_resv *v, struct reservation *next)
+/* Under the lock: the state from here on, or with NULL the one that there was. */
+static void publish(struct ns_resv *v, struct reservation *next)
 {
-        if (!persist(v, next)) {
-                free(next);
-                return NVME_INTERNAL_ERROR;
-        }
+        if (!next)
+                return;
         free(v->state);
         v->state = next;
         atomic_store(&v->type, next->type);
-        return 0;
 }
 
 bool ns_resv_supported(const struct ns *ns)
@@ -229,49 +239,170 @@ void ns_resv_clear_all(struct ns *ns)
         pthread_mutex_unlock(&v->lock);
 }
 
-static void list_notices(const struct reservation *was, const uint8_t notices[],
-                         struct ns_resv_notices *e)
+/* --- changes ------------------------------------------------------------------------------------ */
+
+/* Whom to tell; false: out of memory. */
+static bool list_notices(struct ns_resv_change *c, const struct reservation *was,
+                         const uint8_t notices[])
 {
         for (unsigned i = 0; i < was->count; i++) {
                 if (!notices[i])
                         continue;
-                memcpy(e->of[e->count].hostid, was->registrant[i].hostid, 16);
-                e->of[e->count++].notice = notices[i];
+                if (!c->notices && !(c->notices = calloc(1, sizeof(*c->notices))))
+                        return false;
+                memcpy(c->notices->of[c->notices->count].hostid, was->registrant[i].hostid, 16);
+                c->notices->of[c->notices->count++].notice = notices[i];
         }
+        return true;
 }
 
-static uint16_t run_locked(struct ns_resv *v, const struct reservation_cmd *c,
-                           struct ns_resv_notices *e)
+static void fail(struct ns_resv_change *c)
+{
+        c->status = NVME_INTERNAL_ERROR;
+        free(c->notices);
+        c->notices = NULL;
+}
+
+/* What c makes of `was`, in `next`. */
+static void compute(struct ns_resv_change *c, const struct reservation *was,
+                    struct reservation *next)
 {
         uint8_t notices[RESERVATION_REGISTRANTS];
-        struct reservation *next = malloc(sizeof(*next));
-        uint16_t status;
 
-        if (!next)
-                return NVME_INTERNAL_ERROR;
-        status = reservation_run(state_of(v), c, next, notices);
-        if (status) {
-                free(next);
-                return status;
+        c->status = 0;
+        if (!c->cmd) {
+                *next = *was;
+                next->ptpl = c->ptpl;
+                return;
         }
-        list_notices(state_of(v), notices, e);
-        status = commit(v, next);
-        if (status)
-                e->count = 0;
-        return status;
+        c->status = reservation_run(was, c->cmd, next, notices);
+        if (!c->status && !list_notices(c, was, notices))
+                fail(c);
 }
 
-uint16_t ns_resv_run(struct ns *ns, const struct reservation_cmd *c, struct ns_resv_notices *e)
+/* Under the lock. False: it has to wait for the disk. */
+static bool apply_now(struct ns_resv *v, struct ns_resv_change *c)
+{
+        struct reservation *next = malloc(sizeof(*next));
+        bool kept;
+
+        if (!next) {
+                fail(c);
+                return true;
+        }
+        compute(c, state_of(v), next);
+        kept = !c->status && is_kept(v, state_of(v)->ptpl, next);
+        if (!kept && !c->status) {
+                publish(v, next);
+                return true;
+        }
+        free(next);
+        free(c->notices);
+        c->notices = NULL;
+        return !kept;
+}
+
+/* Under the lock: the next ones that one write is for. */
+static struct ns_resv_change *take_waiting(struct ns_resv *v)
+{
+        struct ns_resv_change *list = v->waiting, **end = &v->waiting;
+
+        for (unsigned n = 0; *end && n < CHANGES; n++)
+                end = &(*end)->next;
+        v->waiting = *end;
+        *end = NULL;
+        if (!v->waiting)
+                v->last = &v->waiting;
+        return list;
+}
+
+/* What the list makes of `was`, one after the other, from malloc(); NULL: nothing, or (false) there is no memory. */
+static bool compute_all(struct ns_resv_change *list, const struct reservation *was,
+                        struct reservation **state)
+{
+        struct reservation *now = malloc(sizeof(*now)), *next = malloc(sizeof(*next)), *swap;
+        bool good = now && next, any = false;
+
+        if (good)
+                *now = *was;
+        for (struct ns_resv_change *c = good ? list : NULL; c; c = c->next) {
+                compute(c, now, next);
+                if (c->status)
+                        continue;
+                swap = now;
+                now = next;
+                next = swap;
+                any = true;
+        }
+        free(next);
+        if (!any)
+                free(now);
+        *state = any ? now : NULL;
+        return good;
+}
+
+static void write_later(struct ns_resv_change *c);
+
+/* On the thread that waits for the disk, or where there is none. Only here, while `writing`, does the state change. */
+static void write_waiting(struct ns_wait *on)
+{
+        struct ns_resv_change *c = container(on, struct ns_resv_change, on), *list, *more;
+        struct ns_resv *v = ns_resv_of(c->ns);
+        struct reservation *was = ns_resv_copy(c->ns), *next = NULL;
+        bool good;
+
+        pthread_mutex_lock(&v->lock);
+        list = take_waiting(v);
+        pthread_mutex_unlock(&v->lock);
+        good = was && compute_all(list, was, &next) && (!next || persist(v, was->ptpl, next));
+        pthread_mutex_lock(&v->lock);
+        publish(v, good ? next : NULL);
+        more = v->waiting;
+        v->writing = more;
+        pthread_mutex_unlock(&v->lock);
+        if (!good)
+                free(next);
+        free(was);
+        if (more)
+                write_later(more);
+        for (; list; list = c) {
+                c = list->next;
+                if (!good)
+                        fail(list);
+                list->done(list);
+        }
+}
+
+static void write_later(struct ns_resv_change *c)
+{
+        c->on = (struct ns_wait) { .done = write_waiting };
+        if (!ns_defer(c->ns, &c->on))
+                write_waiting(&c->on);
+}
+
+bool ns_resv_apply(struct ns *ns, struct ns_resv_change *c)
 {
         struct ns_resv *v = ns_resv_of(ns);
-        uint16_t status;
+        bool done, first;
 
-        e->count = 0;
+        c->ns = ns;
+        c->notices = NULL;
+        c->next = NULL;
         pthread_mutex_lock(&v->lock);
-        status = run_locked(v, c, e);
+        first = !v->writing;
+        done = first && apply_now(v, c);
+        if (!done) {
+                *v->last = c;
+                v->last = &c->next;
+                v->writing = true;
+        }
         pthread_mutex_unlock(&v->lock);
-        return status;
+        if (!done && first)
+                write_later(c);
+        return done;
 }
+
+/* --- questions ---------------------------------------------------------------------------------- */
 
 struct reservation *ns_resv_copy(struct ns *ns)
 {
@@ -309,20 +440,4 @@ bool ns_resv_ptpl(struct ns *ns)
         ptpl = state_of(v)->ptpl;
         pthread_mutex_unlock(&v->lock);
         return ptpl;
-}
-
-uint16_t ns_resv_set_ptpl(struct ns *ns, bool ptpl)
-{
-        struct ns_resv *v = ns_resv_of(ns);
-        struct reservation *next = malloc(sizeof(*next));
-        uint16_t status = NVME_INTERNAL_ERROR;
-
-        if (!next)
-                return status;
-        pthread_mutex_lock(&v->lock);
-        *next = *state_of(v);
-        next->ptpl = ptpl;
-        status = commit(v, next);
-        pthread_mutex_unlock(&v->lock);
-        return status;
 }

@@ -1344,7 +1344,8 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
 
 bool nvm_has_slices(const struct request *r)
 {
-        return r->user && r->user != &doomed && has_slice(r->user);
+        return r->user && r->user != &doomed && !is_reservation_command(r->sqe.opc) &&
+               has_slice(r->user);
 }
 
 void nvm_drop_slices(struct request *r)
@@ -1359,6 +1360,9 @@ void nvm_resume(struct nvm_queue *q, struct request *r)
 {
         if (r->user == &doomed)
                 finish_held(q, r, NVME_ABORT_FAILED_FUSED);
+        else if (is_reservation_command(
+                     r->sqe.opc)) /* no admin command that is flushed has such an opcode */
+                nvm_reservation_resume(q, r);
         else if (has_slice(r->user))
                 run_slice(r->user);
         else

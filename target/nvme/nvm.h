@@ -115,6 +115,8 @@ uint16_t nvm_reservation_check(const struct nvm_queue *q, const struct subsystem
 /* The reservation commands (nvm_reservation.c), as nvm_admit() and nvm_execute() ask for them. */
 uint16_t nvm_reservation_admit(const struct nvm_queue *q, const struct ns *ns, struct request *r);
 void nvm_reservation_execute(struct nvm_queue *q, struct ns *ns, struct request *r);
+/* One that has waited for the disk was posted. */
+void nvm_reservation_resume(struct nvm_queue *q, struct request *r);
 /* Whether the host may use a namespace of this format: 0, or NVME_INVALID_NS. */
 uint16_t nvm_format_check(const struct nvm_queue *q, const struct ns *ns);
 /* How many of these blocks the namespace has; all of them where it does not have the first. */

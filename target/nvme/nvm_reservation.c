@@ -149,29 +149,58 @@ static struct reservation_cmd cmd_of(const struct nvm_queue *q, const struct req
         return c;
 }
 
+/* A command that changes the state: its r->user. */
+struct changing {
+        struct ns_resv_change change;
+        struct reservation_cmd cmd;
+        struct nvm_queue *q;
+        struct request *r;
+        struct ns *ns;
+};
+
+static void on_changed(struct ns_resv_change *c)
+{
+        const struct changing *w = (struct changing *)c;
+
+        w->q->ops->post(w->q, w->r);
+}
+
+void nvm_reservation_resume(struct nvm_queue *q, struct request *r)
+{
+        struct changing *w = r->user;
+        struct ns_resv_notices *n = w->change.notices;
+        uint16_t status = w->change.status;
+
+        r->user = NULL;
+        if (n)
+                q->ops->notify(q, w->ns, n);
+        r->cqe.sf = status_field(NVME_SUCCESS);
+        r->c2h_len = 0;
+        if (status || !n || !reservation_aborts(&w->cmd) ||
+            nvm_has_flaw(q, FLAW_RESERVATION_ABORT) || !q->ops->preempt(q, w->ns, n, r))
+                finish(q, r, status, 0);
+        ns_put(w->ns);
+        free(n);
+        free(w);
+}
+
 void nvm_reservation_execute(struct nvm_queue *q, struct ns *ns, struct request *r)
 {
-        struct ns_resv_notices *n;
-        struct reservation_cmd c;
-        uint16_t status;
+        struct changing *w;
 
         if (r->sqe.opc == NVME_RESERVATION_REPORT) {
                 run_report(q, ns, r);
                 return;
         }
-        n = malloc(sizeof(*n));
-        if (!n) {
+        w = malloc(sizeof(*w));
+        if (!w) {
                 finish(q, r, NVME_INTERNAL_ERROR, 0);
                 return;
         }
-        c = cmd_of(q, r);
-        status = ns_resv_run(ns, &c, n);
-        if (!status)
-                q->ops->notify(q, ns, n);
-        r->cqe.sf = status_field(NVME_SUCCESS);
-        r->c2h_len = 0;
-        if (status || !reservation_aborts(&c) || nvm_has_flaw(q, FLAW_RESERVATION_ABORT) ||
-            !q->ops->preempt(q, ns, n, r))
-                finish(q, r, status, 0);
-        free(n);
+        *w = (struct changing) { .cmd = cmd_of(q, r), .q = q, .r = r, .ns = ns };
+        w->change = (struct ns_resv_change) { .cmd = &w->cmd, .done = on_changed };
+        atomic_fetch_add(&ns->refs, 1);
+        r->user = w;
+        if (ns_resv_apply(ns, &w->change))
+                nvm_reservation_resume(q, r);
 }

@@ -176,7 +176,8 @@ static void finish(struct ctrl_table *t, struct subsystem *s, uint64_t now)
 void sanitize_tick(struct ctrl_table *t, uint64_t now)
 {
         for (struct ctrl *c = t->first; c; c = c->next)
-                if (state_of(c->subsystem) == SANITIZE_RUNS && now >= c->subsystem->sanitize.until)
+                if (state_of(c->subsystem) == SANITIZE_RUNS && !c->subsystem->sanitize.erasing &&
+                    now >= c->subsystem->sanitize.until)
                         finish(t, c->subsystem, now);
 }
 
@@ -220,14 +221,16 @@ static uint16_t check(const struct admin *a, uint32_t dw10)
         return 0;
 }
 
-static void erase(const struct admin *a)
+/* Without the table's lock: where the storage has to be written it takes its time, and others have theirs. True: all of
+ * it was erased. */
+static bool erase(const struct admin *a)
 {
-        struct subsystem *s = a->ctrl->subsystem;
+        bool good = true;
 
-        s->sanitize.spoilt = false;
-        for (struct ns *ns = s->ns; ns; ns = ns->next)
+        for (struct ns *ns = a->ctrl->subsystem->ns; ns; ns = ns->next)
                 if (!has_flaw(a->env, FLAW_SANITIZE_KEEPS) && ns_erase(ns))
-                        s->sanitize.spoilt = true;
+                        good = false;
+        return good;
 }
 
 static void start_sanitize(struct admin *a, uint32_t dw10)
@@ -239,6 +242,7 @@ static void start_sanitize(struct admin *a, uint32_t dw10)
         s->sanitize.cdw10 = dw10;
         s->sanitize.by = a->ctrl->m.cntlid;
         s->sanitize.until = a->now + DURATION;
+        s->sanitize.erasing = true;
         enter(a->env->table, s, SANITIZE_RUNS);
 }
 
@@ -247,13 +251,18 @@ uint16_t admin_sanitize(struct admin *a)
         struct subsystem *s = a->ctrl->subsystem;
         uint32_t dw10 = le32_get(a->r->sqe.cdw10);
         uint16_t status;
+        bool good;
 
         pthread_mutex_lock(&a->env->table->lock);
         status = check(a, dw10);
         if (!status && (dw10 & 7) != EXIT_FAILURE) {
                 start_sanitize(a, dw10);
                 record_start(a, dw10);
-                erase(a);
+                pthread_mutex_unlock(&a->env->table->lock);
+                good = erase(a);
+                pthread_mutex_lock(&a->env->table->lock);
+                s->sanitize.spoilt = !good;
+                s->sanitize.erasing = false;
         } else if (!status && state_of(s) == SANITIZE_FAILED) {
                 enter(a->env->table, s, SANITIZE_IDLE);
         }

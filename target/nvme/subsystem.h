@@ -31,6 +31,7 @@ enum sanitize_state { SANITIZE_IDLE, SANITIZE_RUNS, SANITIZE_FAILED };
 struct sanitize {
         _Atomic(enum sanitize_state) state;
         bool unrestricted; /* AUSE: where it has failed, its host may leave it at that */
+        bool erasing;      /* the command that began it has yet to end, and with it its erasure */
         bool spoilt;       /* not all could be erased: it fails when its time is up */
         uint8_t sos;
         uint16_t by;    /* CNTLID */

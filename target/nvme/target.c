@@ -401,12 +401,22 @@ static void note_address(struct target *t)
         t->trsvcid = (uint16_t)strtoul(p->trsvcid, NULL, 10);
 }
 
+static void begin_reactor(struct reactor *r, void *arg)
+{
+        (void)r;
+        (void)arg;
+        ns_put_elsewhere();
+}
+
 static bool start_reactors(struct target *t, const struct target_options *o, char *error,
                            size_t size)
 {
         enter(t, CREATING_GROUPS);
-        return engine_start(&t->engine, &t->service.base, o->reactors ? o->reactors : 1,
-                            t->service.limits.buffers, o->verbs, error, size);
+        if (!engine_start(&t->engine, &t->service.base, o->reactors ? o->reactors : 1,
+                          t->service.limits.buffers, o->verbs, error, size))
+                return false;
+        target_each_reactor(t, begin_reactor, NULL);
+        return true;
 }
 
 struct target *target_start(const struct target_options *o, char *error, size_t size)
@@ -512,6 +522,7 @@ void target_stop(struct target *t)
         enter(t, DESTROYING_SUBSYSTEMS);
         service_fini(&t->service);
         inventory_fini(&t->inv);
+        ns_settle();
         enter(t, DESTROYING_GROUPS);
         engine_fini(&t->engine);
         enter(t, DESTROYING);

@@ -2,9 +2,13 @@
 /* Admin commands: Identify, log pages, features, Abort, Asynchronous Event Requests. */
 #include "ctrl_fixture.h"
 
+#include <semaphore.h>
+#include <stdio.h>
 #include <unistd.h>
 
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/identify.h"
+#include "target/nvme/admin.h"
 
 static struct bed bed;
 static struct fake admin;
@@ -359,6 +363,35 @@ static void smart(void **state)
         }
 }
 
+/* Its ranges are told to be many, and none is looked for beyond those that would be listed. */
+static void lba_status_of_many_ranges(void **state)
+{
+        enum { BLOCKS = 131072, HEADER = 16, ELEMENT = 16 };
+        struct ns *ns;
+        uint64_t began;
+
+        (void)state;
+        bed_add_ns(bed.one, "null:64M", 4);
+        ns = ns_find(bed.one, 4);
+        for (unsigned lba = 0; lba < BLOCKS; lba += 2)
+                assert_int_equal(ns_write_uncorrectable(ns, lba, 1), 0);
+        began = loop_now_ns();
+        for (unsigned i = 0; i < 1000; i++)
+                assert_int_equal(get_log(&admin, cmd, LOG_LBA_STATUS, false, 512, 0), 0);
+        assert_true(loop_now_ns() - began < UINT64_C(1000000000));
+        assert_int_equal(le_get(cmd->data, 4), HEADER + ELEMENT);
+        assert_int_equal(le_get(cmd->data + 4, 4), 1);
+        assert_int_equal(le_get(cmd->data + 8, 4), BLOCKS / 2);
+        assert_int_equal(le_get(cmd->data + HEADER, 4), 4);
+        assert_int_equal(le_get(cmd->data + HEADER + 4, 4), UINT32_MAX);
+        for (unsigned lba = 128; lba < BLOCKS; lba += 2)
+                ns_deallocate(ns, lba, 1);
+        assert_int_equal(get_log(&admin, cmd, LOG_LBA_STATUS, false, 4096, 0), 0);
+        assert_int_equal(le_get(cmd->data, 4), HEADER + ELEMENT + 64 * 16);
+        assert_int_equal(le_get(cmd->data + 8, 4), 64);
+        assert_int_equal(le_get(cmd->data + HEADER + ELEMENT + 63 * 16, 8), 126);
+}
+
 /* --- events ----------------------------------------------------------------------------------- */
 
 static void want_ns_events(void)
@@ -450,6 +483,71 @@ static void protection_fails(void **state)
                 assert_int_equal(cqe_status(&cmd->r.cqe), ends[i]);
                 assert_int_equal(ns_find(bed.one, 4)->protection, !ends[i]);
         }
+}
+
+/* Nothing waits for the disk where the namespace is not protected and was not. */
+static void protection_waits_for_a_flush(void **state)
+{
+        static const uint32_t states[] = { 0, 1, 1, 0, 0 };
+        char error[128];
+
+        (void)state;
+        subsystem_add_ns(
+            bed.one, ns_open(&nvme_ns_family, "mem:1M,delay=1ms", SUB1, 4, error, sizeof(error)));
+        for (size_t i = 0; i < COUNT(states); i++) {
+                bool waits = states[i] == 1 || ns_find(bed.one, 4)->protection;
+
+                assert_int_equal(
+                    simple(&admin, cmd, NVME_SET_FEATURES, 4, FEAT_WRITE_PROTECT, states[i]), 0);
+                assert_int_equal(admin.verdict, waits ? CTRL_FLUSH : CTRL_COMPLETE);
+                if (waits)
+                        ctrl_flushed(&admin.q, &cmd->r);
+        }
+}
+
+static sem_t completed;
+
+static void on_completed(struct ctrl_queue *q, struct request *r)
+{
+        (void)q;
+        (void)r;
+        sem_post(&completed);
+}
+
+/* Of all namespaces; one of them is on a disk. */
+static void persistence_waits_for_the_disk(void **state)
+{
+        char path[] = "/tmp/nvmfspec-test-admin-XXXXXX", beside[64], fresh[80], spec[64];
+        int fd = mkstemp(path);
+
+        (void)state;
+        close(fd);
+        snprintf(spec, sizeof(spec), "file:%s,size=1M", path);
+        snprintf(beside, sizeof(beside), "%s.reservations", path);
+        snprintf(fresh, sizeof(fresh), "%s.new", beside);
+        bed_add_ns(bed.one, spec, 4);
+        sem_init(&completed, 0, 0);
+        admin.q.complete = on_completed;
+        for (uint32_t i = 0; i < 3; i++) { /* on, off, and one that cannot be written */
+                uint16_t status = i == 2 ? NVME_INTERNAL_ERROR : 0;
+
+                if (i == 2)
+                        assert_int_equal(symlink("/nowhere/at/all", fresh), 0);
+                assert_int_equal(simple(&admin, cmd, NVME_SET_FEATURES, NSID_ALL,
+                                        FEAT_RESERVATION_PERSISTENCE, i != 1),
+                                 LATER);
+                sem_wait(&completed);
+                assert_true(ctrl_waits(&admin.q, &cmd->r));
+                assert_int_equal(ctrl_resume(&bed.env, &admin.q, &cmd->r, bed.now), CTRL_COMPLETE);
+                assert_int_equal(cqe_status(&cmd->r.cqe), status);
+                assert_false(ctrl_waits(&admin.q, &cmd->r));
+                assert_int_equal(ns_resv_ptpl(ns_find(bed.one, 4)), i == 0);
+                assert_int_equal(access(beside, F_OK) == 0, i == 0);
+        }
+        assert_int_equal(simple(&admin, cmd, NVME_SET_FEATURES, 1, FEAT_RESERVATION_PERSISTENCE, 1),
+                         0);
+        unlink(fresh);
+        unlink(path);
 }
 
 static void failed_read_keeps_the_event(void **state)
@@ -768,6 +866,34 @@ static void sanitize_that_fails(void **state)
         }
 }
 
+/* The table of controllers is free while storage is written, but its time may be up before it has been. */
+static enum ns_result slow_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+{
+        (void)ns, (void)offset, (void)len, (void)deallocate;
+        assert_int_equal(pthread_mutex_trylock(&bed.env.table->lock), 0);
+        pthread_mutex_unlock(&bed.env.table->lock);
+        ctrl_table_tick(bed.env.table, bed.now += 1000);
+        return NS_DONE;
+}
+
+static void nobody_waits_for_sanitize(void **state)
+{
+        struct ns *ns = ns_find(bed.one, 1);
+        const struct ns_ops *works = ns->ops;
+        static struct ns_ops slow;
+
+        (void)state;
+        slow = *works;
+        slow.zero = slow_zero;
+        make_expendable();
+        ns->ops = &slow;
+        assert_int_equal(sanitize(BLOCK_ERASE), 0);
+        assert_int_equal(sanitize_status(), 2);
+        ctrl_table_tick(bed.env.table, bed.now += 1000);
+        assert_int_equal(sanitize_status(), 1);
+        ns->ops = works;
+}
+
 /* A command that found no operation when it began may be late: it changes nothing any more. */
 static void a_late_write_meets_sanitize(void **state)
 {
@@ -838,6 +964,7 @@ int main(void)
                 TEST(log_fields),
                 TEST(log_offsets),
                 TEST(supported_pages),
+                TEST(lba_status_of_many_ranges),
                 TEST(error_log),
                 TEST(smart),
                 TEST(namespace_change),
@@ -846,6 +973,8 @@ int main(void)
                 TEST(event_before_aer),
                 TEST(protection_is_told),
                 TEST(protection_fails),
+                TEST(protection_waits_for_a_flush),
+                TEST(persistence_waits_for_the_disk),
                 TEST(aer_limit),
                 TEST(abort_rows),
                 TEST(feature_dwords),
@@ -860,6 +989,7 @@ int main(void)
                 TEST(sanitize_that_fails),
                 TEST(no_feature_waits_for_the_inventory),
                 TEST(a_late_write_meets_sanitize),
+                TEST(nobody_waits_for_sanitize),
         };
 
         return cmocka_run_group_tests_name("admin", tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pdu/nvme/wire/reservation.h"
 #include "target/nvme/ctrl.h"
 #include "target/nvme/nvm.h"
 
@@ -563,15 +564,78 @@ static void test_long_ranges(void **state)
         free(c);
 }
 
+/* --- reservations ----------------------------------------------------------------------------- */
+
+static unsigned notified;
+
+static void on_notify(struct nvm_queue *q, struct ns *ns, const struct ns_resv_notices *n)
+{
+        (void)q;
+        (void)ns;
+        notified += n->count;
+}
+
+static struct cmd *new_reservation(uint8_t host, uint8_t opc, uint32_t cdw10, uint64_t crkey,
+                                   uint64_t key)
+{
+        struct cmd *c = new_cmd(opc, 2, cdw10, 1);
+
+        memset(queue.hostid, 0, sizeof(queue.hostid));
+        queue.hostid[0] = host;
+        le_put(c->data, 8, crkey);
+        le_put(c->data + 8, 8, key);
+        return c;
+}
+
+/* What is to persist is answered when it does; a command that is refused is not. */
+static void test_reservations_wait_for_the_disk(void **state)
+{
+        static const uint32_t persist = (uint32_t)CPTPL_SET << CPTPL_SHIFT;
+        const struct {
+                uint8_t host, opc;
+                uint32_t cdw10;
+                uint64_t crkey, key;
+                uint16_t status;
+                unsigned notices;
+        } rows[] = {
+                { 1, NVME_RESERVATION_REGISTER, persist | RREGA_REGISTER, 0, 7, 0, 0 },
+                { 2, NVME_RESERVATION_REGISTER, RREGA_REGISTER, 0, 8, 0, 0 },
+                { 2, NVME_RESERVATION_ACQUIRE, WRITE_EXCLUSIVE_REGISTRANTS << 8, 9, 0,
+                  NVME_RESERVATION_CONFLICT, 0 },
+                { 1, NVME_RESERVATION_ACQUIRE, WRITE_EXCLUSIVE_REGISTRANTS << 8, 7, 0, 0, 0 },
+                { 1, NVME_RESERVATION_RELEASE, WRITE_EXCLUSIVE_REGISTRANTS << 8, 7, 0, 0, 1 },
+                { 1, NVME_RESERVATION_REGISTER, (uint32_t)CPTPL_CLEAR << CPTPL_SHIFT, 0, 7, 0, 0 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct cmd *c = new_reservation(rows[i].host, rows[i].opc, rows[i].cdw10,
+                                                rows[i].crkey, rows[i].key);
+                bool waits = !rows[i].status;
+
+                notified = 0;
+                assert_int_equal(run(c), waits ? NONE : rows[i].status);
+                if (waits) {
+                        sem_wait(&posted);
+                        deliver();
+                }
+                assert_int_equal(status_of(c), rows[i].status);
+                assert_int_equal(notified, rows[i].notices);
+                free(c);
+        }
+}
+
 /* --- set-up ----------------------------------------------------------------------------------- */
 
 static char path[] = "/tmp/nvmfspec-test-nvm-XXXXXX";
 
 static int start(void **state)
 {
-        static const struct nvm_queue_ops ops = {
-                .done = on_done, .post = on_post, .keep = on_keep, .drop = on_drop
-        };
+        static const struct nvm_queue_ops ops = { .done = on_done,
+                                                  .post = on_post,
+                                                  .notify = on_notify,
+                                                  .keep = on_keep,
+                                                  .drop = on_drop };
         char spec[64], error[128];
         int fd = mkstemp(path);
 
@@ -621,6 +685,7 @@ int main(void)
                 cmocka_unit_test(test_slices),
                 cmocka_unit_test(test_slices_are_dropped),
                 cmocka_unit_test(test_long_ranges),
+                cmocka_unit_test(test_reservations_wait_for_the_disk),
         };
 
         return cmocka_run_group_tests(tests, start, stop);

@@ -6,9 +6,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "target/nvme/ns_resv.h"
@@ -286,13 +289,64 @@ static struct ns *open_ns(void)
         return ns;
 }
 
+/* The C library's, of a disk that may take its time; whoever serves hosts does not wait for it. */
+static pthread_t host;
+static _Atomic bool slow;
+static _Atomic unsigned syncs, in_sync, waited_for;
+int fsync(int fd)
+{
+        syncs++;
+        waited_for += pthread_equal(pthread_self(), host) != 0;
+        in_sync++;
+        while (slow)
+                usleep(1000);
+        in_sync--;
+        return (int)syscall(SYS_fsync, fd);
+}
+
+struct waiter {
+        struct ns_resv_change change;
+        struct reservation_cmd cmd;
+        sem_t done;
+};
+
+static void on_changed(struct ns_resv_change *c)
+{
+        sem_post(&((struct waiter *)c)->done);
+}
+
+static bool begin_on(struct ns *ns, struct waiter *w, struct reservation_cmd c)
+{
+        w->cmd = c;
+        w->change = (struct ns_resv_change) { .cmd = &w->cmd, .done = on_changed };
+        sem_init(&w->done, 0, 0);
+        host = pthread_self();
+        return ns_resv_apply(ns, &w->change);
+}
+
+static uint16_t end_on(struct waiter *w)
+{
+        sem_wait(&w->done);
+        free(w->change.notices);
+        return w->change.status;
+}
+
 static uint16_t do_on(struct ns *ns, struct reservation_cmd c)
 {
-        struct ns_resv_notices *n = malloc(sizeof(*n));
-        uint16_t status = ns_resv_run(ns, &c, n);
+        struct waiter w;
 
-        free(n);
-        return status;
+        if (begin_on(ns, &w, c))
+                sem_post(&w.done);
+        return end_on(&w);
+}
+
+static void stop_persisting(struct ns *ns)
+{
+        struct waiter w = { .change = { .done = on_changed } };
+
+        sem_init(&w.done, 0, 0);
+        assert_false(ns_resv_apply(ns, &w.change));
+        assert_int_equal(end_on(&w), 0);
 }
 
 static unsigned count_on(struct ns *ns)
@@ -340,7 +394,7 @@ static void persists_as_the_state_says(void **user)
         assert_true(ns_resv_ptpl(ns));
         assert_false(ns_resv_allows(ns, b, true, NULL));
         assert_true(ns_resv_allows(ns, b, false, NULL));
-        assert_int_equal(ns_resv_set_ptpl(ns, false), 0);
+        stop_persisting(ns);
         assert_int_not_equal(access(beside, F_OK), 0);
         ns_put(ns);
         ns = open_ns();
@@ -410,6 +464,52 @@ static void what_cannot_be_kept_is_not_done(void **user)
         unlink(path);
 }
 
+/* Others go on as before until it is written, and all that come by then have one write. */
+static void nobody_waits_for_the_disk_but_the_command(void **user)
+{
+        enum { MANY = 50 };
+        static const uint8_t stranger[16] = { 200 };
+        static struct waiter first, w[MANY];
+        struct ns *ns;
+        unsigned before;
+
+        (void)user;
+        strcpy(path + strlen(path) - 6, "XXXXXX");
+        make_file();
+        ns = open_ns();
+        waited_for = 0;
+        assert_int_equal(
+            do_on(ns, cmd(A, NVME_RESERVATION_REGISTER, (uint32_t)CPTPL_SET << CPTPL_SHIFT, 0, A)),
+            0);
+        slow = true;
+        assert_false(begin_on(
+            ns, &first,
+            cmd(A, NVME_RESERVATION_ACQUIRE, WRITE_EXCLUSIVE << RESERVATION_TYPE_SHIFT, A, 0)));
+        while (in_sync == 0)
+                usleep(1000);
+        before = syncs;
+        for (unsigned i = 0; i < MANY; i++) /* the last one is refused */
+                assert_false(begin_on(
+                    ns, &w[i],
+                    cmd((uint8_t)(B + i % (MANY - 1)), NVME_RESERVATION_REGISTER, 0, 0, 1 + i)));
+        assert_true(ns_resv_allows(ns, stranger, true, NULL));
+        assert_int_equal(count_on(ns), 1);
+        slow = false;
+        assert_int_equal(end_on(&first), 0);
+        for (unsigned i = 0; i < MANY; i++)
+                assert_int_equal(end_on(&w[i]), i < MANY - 1 ? 0 : NVME_RESERVATION_CONFLICT);
+        assert_false(ns_resv_allows(ns, stranger, true, NULL));
+        assert_int_equal(count_on(ns), MANY);
+        assert_true(syncs - before <= 3); /* the first one's folder; a file and its folder */
+        assert_int_equal(waited_for, 0);
+        ns_put(ns);
+        ns = open_ns();
+        assert_int_equal(count_on(ns), MANY);
+        ns_put(ns);
+        unlink(beside);
+        unlink(path);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -423,6 +523,7 @@ int main(void)
                 cmocka_unit_test(persists_as_the_state_says),
                 cmocka_unit_test(a_file_that_is_cut_is_not_nothing),
                 cmocka_unit_test(what_cannot_be_kept_is_not_done),
+                cmocka_unit_test(nobody_waits_for_the_disk_but_the_command),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,15 +41,25 @@ int fallocate(int fd, int mode, off_t offset, off_t len)
         return -1;
 }
 
-static _Atomic bool no_sync;
+static _Atomic bool no_sync, slow_sync;
 static _Atomic unsigned syncs;
 int fdatasync(int fd)
 {
         syncs++;
+        while (slow_sync)
+                usleep(1000);
         if (!no_sync)
                 return (int)syscall(SYS_fdatasync, fd);
         errno = EIO;
         return -1;
+}
+
+/* Of all that a file has, its attributes too. */
+static _Atomic unsigned full_syncs;
+int fsync(int fd)
+{
+        full_syncs++;
+        return (int)syscall(SYS_fsync, fd);
 }
 
 /* A file system without attributes, as some of network and memory are. */
@@ -631,6 +641,34 @@ static void test_a_range_of_delays_changes_the_order(void **state)
         ns_put(ns);
 }
 
+static void count_ended(struct ns_wait *w)
+{
+        (void)w;
+        ended++;
+}
+
+/* However many wait, one more that is due last costs the same. */
+static void test_a_delay_that_many_wait_for(void **state)
+{
+        enum { MANY = 60000 };
+        struct ns *ns = open_ns("null:1M,delay=60s");
+        struct ns_wait *w = calloc(MANY, sizeof(*w));
+        uint64_t began = loop_now_ns();
+
+        (void)state;
+        ended = 0;
+        for (unsigned i = 0; i < MANY; i++) {
+                w[i].done = count_ended;
+                assert_false(ns_await(ns, &w[i]));
+        }
+        assert_true(loop_now_ns() - began < UINT64_C(1000000000));
+        ns_hurry(ns);
+        while (ended < MANY)
+                usleep(1000);
+        ns_put(ns);
+        free(w);
+}
+
 /* --- several threads: every block is as one write left it ------------------------------------- */
 
 enum { SPAN = 600, ROUNDS = 400 }; /* blocks over several stripes, and pieces of them */
@@ -769,6 +807,15 @@ static uint64_t groups_of_eight(const bool *map, uint64_t to)
         return n;
 }
 
+static uint64_t numbers(const bool *map, uint64_t to)
+{
+        uint64_t n = 0;
+
+        for (uint64_t i = 0; i < to; i++)
+                n += map[i];
+        return n;
+}
+
 static void test_marks_are_a_set(void **state)
 {
         enum { PLACES = 4 * MARKS_A_PAGE };
@@ -797,9 +844,13 @@ static void test_marks_are_a_set(void **state)
                         marks_remove(&m, from, to);
                 memset(map + from, add, to - from);
                 assert_int_equal(marks_groups(&m, 3, to & ~7U), groups_of_eight(map, to & ~7U));
+                if (i % 16 == 0)
+                        assert_int_equal(marks_groups(&m, 0, to), numbers(map, to));
         }
         marks_remove(&m, 0, UINT64_MAX);
         assert_int_equal(m.count, 0);
+        assert_int_equal(marks_groups(&m, 0, UINT64_MAX), 0);
+        assert_int_equal(marks_groups(&m, 3, UINT64_MAX), 0);
         marks_fini(&m);
 }
 
@@ -817,6 +868,28 @@ static void test_marks_are_bounded(void **state)
         assert_true(marks_add(&m, 0, end));
         assert_int_equal(marks_groups(&m, 0, end - 5), end - 5);
         assert_false(marks_add(&m, 5, UINT64_MAX)); /* at once, not page by page */
+        marks_fini(&m);
+}
+
+/* A host may ask as often as it likes: of a full set, and of one with a gap at the end of each page. */
+static void test_marks_are_counted_at_once(void **state)
+{
+        struct marks m = { 0 };
+        uint64_t end = (uint64_t)MARKS_A_PAGE * MARKS_PAGES_MAX, began, found = 0;
+
+        (void)state;
+        assert_true(marks_add(&m, 0, end));
+        began = loop_now_ns();
+        for (unsigned i = 0; i < 100; i++) {
+                assert_int_equal(marks_groups(&m, i % 2 ? 3 : 0, end), i % 2 ? end / 8 : end);
+                assert_int_equal(marks_next(&m, 0, end, false), end);
+        }
+        assert_true(loop_now_ns() - began < UINT64_C(500000000));
+        for (uint64_t at = MARKS_A_PAGE - 1; at < end; at += MARKS_A_PAGE)
+                marks_remove(&m, at, at + 1);
+        for (uint64_t at = 0; (at = marks_next(&m, at, end, false)) < end; at++)
+                found++;
+        assert_int_equal(found, MARKS_PAGES_MAX);
         marks_fini(&m);
 }
 
@@ -867,6 +940,26 @@ static void test_a_failed_flush_is_not_forgotten(void **state)
         unlink(other);
 }
 
+/* Whoever sets it has others to serve: it is the next flush that puts it on the disk, which takes an fsync(). */
+static void test_write_protection_does_not_wait_for_the_disk(void **state)
+{
+        static const uint8_t states[] = { 0, 1, 1, 0, 0 };
+        struct ns *ns = open_ns(file_spec);
+        bool none = getxattr(path, "user.nvmfspec.none", NULL, 0) < 0 && errno == ENOTSUP;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(states) && !none; i++) {
+                bool changes = ns->protection != states[i];
+                unsigned before = syncs + full_syncs, full = full_syncs;
+
+                assert_int_equal(ns_protect(ns, states[i]), NS_DONE);
+                assert_int_equal(syncs + full_syncs, before);
+                assert_int_equal(flush(ns), NS_DONE);
+                assert_int_equal(full_syncs, full + changes);
+        }
+        ns_put(ns);
+}
+
 static void test_closing_flushes(void **state)
 {
         struct ns *ns = open_ns(file_spec);
@@ -875,6 +968,36 @@ static void test_closing_flushes(void **state)
         (void)state;
         ns_put(ns);
         assert_true(syncs > before);
+}
+
+static void *put_last(void *ns)
+{
+        ns_put_elsewhere();
+        ns_put(ns);
+        return NULL;
+}
+
+/* The thread that serves hosts goes on; who opens the file again finds it as it was. */
+static void test_who_serves_others_does_not_wait_for_the_end(void **state)
+{
+        static uint8_t buf[BS] = { 77 }, found[BS];
+        struct ns *ns = open_ns(file_spec);
+        unsigned before = syncs;
+        pthread_t thread;
+
+        (void)state;
+        assert_int_equal(ns_write(ns, 3, 1, buf), NS_DONE);
+        slow_sync = true;
+        assert_int_equal(pthread_create(&thread, NULL, put_last, ns), 0);
+        pthread_join(thread, NULL);
+        slow_sync = false;
+        ns = open_ns(file_spec);
+        assert_int_equal(ns_read(ns, 3, 1, found), NS_DONE);
+        assert_memory_equal(found, buf, BS);
+        ns_settle();
+        ns_put(ns);
+        assert_true(syncs > before);
+        ns_put(open_ns("mem:64K"));
 }
 
 /* In another process, for which the file is marked. */
@@ -993,14 +1116,18 @@ int main(void)
                 cmocka_unit_test(test_delays),
                 cmocka_unit_test(test_a_delayed_namespace_answers_later),
                 cmocka_unit_test(test_a_range_of_delays_changes_the_order),
+                cmocka_unit_test(test_a_delay_that_many_wait_for),
                 cmocka_unit_test(test_no_block_is_torn),
                 cmocka_unit_test(test_no_block_is_torn_where_a_file_is_open_twice),
                 cmocka_unit_test(test_blocks_are_told),
                 cmocka_unit_test(test_marks_are_a_set),
                 cmocka_unit_test(test_marks_are_bounded),
+                cmocka_unit_test(test_marks_are_counted_at_once),
                 cmocka_unit_test(test_a_write_always_clears_marks),
                 cmocka_unit_test(test_a_failed_flush_is_not_forgotten),
+                cmocka_unit_test(test_write_protection_does_not_wait_for_the_disk),
                 cmocka_unit_test(test_closing_flushes),
+                cmocka_unit_test(test_who_serves_others_does_not_wait_for_the_end),
                 cmocka_unit_test(test_a_flush_that_failed_as_it_was_closed),
                 cmocka_unit_test(test_where_a_failed_flush_would_be_forgotten_it_is_said),
         };
