@@ -553,7 +553,8 @@ uint16_t admin_get_log(struct admin *a)
         uint64_t offset = le32_get(a->r->sqe.cdw12) | (uint64_t)le32_get(a->r->sqe.cdw13) << 32;
         uint16_t status = check_page(a, lid);
 
-        memset(a->r->data, 0, a->r->len);
+        if (a->r->len > 0) /* 0: Release Context */
+                memset(a->r->data, 0, a->r->len);
         if (!status)
                 status = check_fields(a, lid, offset);
         if (status || !has_page(a->ctrl, lid))

@@ -21,6 +21,7 @@ static void make(struct id_ctrl *all, struct id_ctrl *none)
         memset(none, 0, sizeof(*none));
         memset(all, 0xff, sizeof(*all));
         all->npss = 3;
+        all->nn = le32(16);
         all->endgidmax = le16(4);
         all->mxtmt = le16(400);
 }
