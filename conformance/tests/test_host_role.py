@@ -265,15 +265,21 @@ WAITS = """bash -c 'exec 3<>/dev/tcp/$NVMF_TRADDR/$NVMF_TRSVCID; printf "\\0\\0\
 head -c 120 /dev/zero >&3; sleep 60'"""
 
 
-@pytest.mark.parametrize("case", ["tcp/digest/ddgst-c2h", "fab/connect/refused", "tcp/setup/ic-timeout"])
+@pytest.mark.parametrize("case", ["tcp/digest/ddgst-c2h", "fab/connect/refused"])
 def test_a_host_that_hangs_has_neither_failed_nor_gone(case):
     """It goes on as though there were no fault, or waits, until it is ended: that is not its doing."""
     goes_on = f"{shlex.quote(NVMFSPEC)} host perf --rw randrw --time 60 -i 1 -a $NVMF_TRADDR " \
         f"-s $NVMF_TRSVCID -n $NVMF_SUBNQN $([ $NVMF_DDGST = 0 ] || echo -G) --waive {case}"
-    hangs = {"tcp/digest/ddgst-c2h": goes_on, "fab/connect/refused": f"{OURS}; sleep 60"}.get(case, WAITS)
+    hangs = {"tcp/digest/ddgst-c2h": goes_on, "fab/connect/refused": f"{OURS}; sleep 60"}[case]
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {hangs}; fi"
     seen = results("--hook", hook, case, "--timeout-scale", 0.3, code=1)[case]
     assert seen["verdict"] == "fail" and "timed out after 9 s" in seen["seen"]
+
+
+def test_how_long_a_host_waits_for_icresp_is_its_affair():
+    hook, case = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {WAITS}; fi", "tcp/setup/ic-timeout"
+    seen = results("--hook", hook, case, "--timeout-scale", 0.3)[case]
+    assert seen["verdict"] == "lenient" and "how long it may is not printed" in seen["seen"]
 
 
 def test_a_host_that_hangs_once_is_asked_again(tmp_path):
@@ -352,7 +358,7 @@ def test_a_host_that_leaves_its_event_requests_can_be_judged(tmp_path):
 
 @pytest.mark.parametrize("before, idle, verdict", [
     ("identify", KEEPING, "pass"),  # several associations are a host's own affair
-    (None, ANEW, "fail"),
+    (None, ANEW, "lenient"),  # that it sends Keep Alive is a should
 ])
 def test_a_host_of_several_associations(before, idle, verdict, tmp_path):
     script = tmp_path / "idle.py"
@@ -361,7 +367,7 @@ def test_a_host_of_several_associations(before, idle, verdict, tmp_path):
     first = f"{shlex.quote(NVMFSPEC)} host {before} -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN >/dev/null; " \
         if before else ""
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {first} /usr/bin/python3 {script} 2>&1; fi"
-    seen = results("--hook", hook, case, code=0 if verdict == "pass" else 1)[case]
+    seen = results("--hook", hook, case)[case]
     assert seen["verdict"] == verdict, seen
     assert verdict == "pass" or "a new association" in seen["seen"]
 

@@ -39,6 +39,7 @@ static const struct limit {
         LIMIT(host_controllers),
         LIMIT(subsystem_controllers),
         LIMIT(c2hdata),
+        LIMIT(r2t),
         LIMIT(psk_lifetime),
 };
 enum { LIMITS = sizeof(table) / sizeof(table[0]) };

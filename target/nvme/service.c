@@ -122,6 +122,8 @@ static const char *check_limits(const struct target_limits *l)
                 return "limit maxh2cdata is not a multiple of 4 of at least 4096";
         if (l->c2hdata % 4 != 0)
                 return "limit c2hdata is not a multiple of 4";
+        if (l->r2t % 4 != 0)
+                return "limit r2t is not a multiple of 4";
         return NULL;
 }
 
@@ -143,6 +145,7 @@ static void describe_limits(struct nvme_service *s)
 
         s->tcp.maxh2cdata = l->maxh2cdata;
         s->tcp.c2h_max = l->c2hdata;
+        s->tcp.r2t_max = l->r2t;
         s->tcp.io_in_capsule = l->in_capsule;
         s->tcp.max_transfer = l->max_transfer;
         s->tcp.limits = (struct track_limits) {

@@ -37,6 +37,7 @@ struct target_limits {
         uint32_t in_capsule;      /* bytes of I/O in-capsule data over TCP */
         uint32_t maxh2cdata;      /* bytes */
         uint32_t c2hdata;         /* bytes of one C2HData; 0: all of a transfer */
+        uint32_t r2t;             /* bytes of one R2T; 0: all of a transfer */
         uint32_t rdma_in_capsule; /* bytes of I/O in-capsule data over RDMA */
         uint32_t receives;        /* posted at once on an RDMA device, by one reactor */
         unsigned ic_timeout;      /* ms until ICReq, and from ICResp to Connect, must be there */

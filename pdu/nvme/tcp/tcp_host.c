@@ -22,7 +22,11 @@ struct slot {
         uint8_t head[76];
 };
 
-enum { R2TS_DEFAULT = 256 };
+enum {
+        R2TS_DEFAULT = 256,
+        SECTOR = 512, /* what flaws take for granted */
+        PAGE = 4096,
+};
 
 struct tcp_host {
         struct tcp_host_config cfg;
@@ -136,9 +140,13 @@ static void serve(struct tcp_host *h, struct slot *s)
 
         if (!r)
                 return;
+        if (has_flaw(h, FLAW_HOST_MAXH2CDATA_UP))
+                max = (max + PAGE - 1) / PAGE * PAGE;
         n = max > 0 && max < r->left && !has_flaw(h, FLAW_HOST_MAXH2CDATA) ? max : r->left;
-        last = n == r->left || has_flaw(h, FLAW_HOST_LAST_EACH);
         offset = r->offset;
+        last =
+            (n == r->left && !(has_flaw(h, FLAW_HOST_LAST_END) && offset + n < s->base.cmd->len)) ||
+            has_flaw(h, FLAW_HOST_LAST_EACH);
         data = (struct pdu_data) {
                 .ch = { .type = PDU_H2C_DATA, .flags = last ? PDU_LAST : 0 },
                 .cccid = le16(s->base.cid),
@@ -239,7 +247,9 @@ static void take_data(struct tcp_host *h, struct slot *s, const union pdu *p)
         struct cqe success = { .cid = le16(s->base.cid) };
         struct host_cmd *cmd = s->base.cmd;
 
-        if (has_flaw(h, FLAW_HOST_ONE_READ) && h->read && h->read != s)
+        if ((has_flaw(h, FLAW_HOST_ONE_READ) && h->read && h->read != s) ||
+            (has_flaw(h, FLAW_HOST_C2H_BLOCKS) && cmd->sqe.opc == NVME_READ &&
+             offset % SECTOR != 0))
                 link_close(&h->link);
         h->read = p->ch.flags & PDU_LAST ? NULL : s;
         s->ddgst_bad |= framer_ddgst_bad(&h->link.rx);
@@ -250,6 +260,14 @@ static void take_data(struct tcp_host *h, struct slot *s, const union pdu *p)
         }
         if (p->ch.flags & PDU_SUCCESS && !has_flaw(h, FLAW_HOST_WANTS_RESPONSE))
                 end(h, s, &success);
+}
+
+static void spoil_r2t(const struct tcp_host *h, const struct host_cmd *cmd, struct host_r2t *r)
+{
+        if (has_flaw(h, FLAW_HOST_R2TO))
+                r->offset = 0;
+        if (has_flaw(h, FLAW_HOST_R2TL))
+                r->left = cmd->len - r->offset;
 }
 
 /* An R2T that would reach outside the buffer, as only waived rules let pass, gets nothing. */
@@ -267,6 +285,7 @@ static void take_r2t(struct tcp_host *h, struct slot *s, const union pdu *p)
         }
         h->free_r2t = r->next;
         *r = (struct host_r2t) { .ttag = p->data.ttag, .offset = offset, .left = len };
+        spoil_r2t(h, cmd, r);
         while (*last)
                 last = &(*last)->next;
         *last = r;
