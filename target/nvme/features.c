@@ -547,10 +547,10 @@ static uint16_t protection(struct admin *a, uint32_t *value)
         struct ns *ns = ctrl_ns(a->ctrl, nsid);
         uint16_t status = NVME_SUCCESS;
 
-        if (!ns && !(is_set(a->r) && nsid == NSID_ALL))
-                return nsid == 0 || nsid > CTRL_NSID_MAX ? NVME_INVALID_NS : NVME_INVALID_FIELD;
         if (is_set(a->r))
                 begin_protection(a->ctrl, a->r);
+        if (!ns && !(is_set(a->r) && nsid == NSID_ALL))
+                return nsid == 0 || nsid > CTRL_NSID_MAX ? NVME_INVALID_NS : NVME_INVALID_FIELD;
         if (!is_set(a->r))
                 *value = atomic_load(&ns->protection);
         else if (ns)

@@ -38,7 +38,7 @@ static struct target_limits target_limits_default(void)
                 .in_capsule = 16384,
                 .maxh2cdata = 1 << 17,
                 .rdma_in_capsule = 4096,
-                .receives = 8192,
+                .receives = 16384,
                 .ic_timeout = 10000,
                 .stall_timeout = 30000,
                 .term_timeout = 30000,
