@@ -547,8 +547,6 @@ static uint16_t protection(struct admin *a, uint32_t *value)
         struct ns *ns = ctrl_ns(a->ctrl, nsid);
         uint16_t status = NVME_SUCCESS;
 
-        if (is_set(a->r))
-                begin_protection(a->ctrl, a->r);
         if (!ns && !(is_set(a->r) && nsid == NSID_ALL))
                 return nsid == 0 || nsid > CTRL_NSID_MAX ? NVME_INVALID_NS : NVME_INVALID_FIELD;
         if (!is_set(a->r))
@@ -886,6 +884,8 @@ uint16_t admin_features(struct admin *a)
         uint16_t status;
 
         pthread_mutex_lock(&c->lock);
+        if (is_protection(c, a->r)) /* before anything can fail */
+                begin_protection(c, a->r);
         if (!features_supports(c, fid_of(a->r)))
                 status = unknown(a);
         else if ((status = ana_features(a)) != 0)
