@@ -369,7 +369,7 @@ static void play_able(struct t *t)
         struct played seen = play_own(t);
         bool refuses = seen.status != 0 && seen.status != PLAY_HUNG;
 
-        if (refuses && seen.read + seen.written == 0)
+        if (refuses && seen.io == 0)
                 lenient(t, "the host works", "it does nothing, and ends with %d: %s", seen.status,
                         seen.says);
         else
@@ -439,9 +439,8 @@ static void play_refusal(struct t *t)
         struct played seen = play_own(t);
 
         want_meaning(t, &seen);
-        if (seen.status == PLAY_HUNG && seen.connections > 1 &&
-            !seen.left) /* as it may (B2.2 9.1) */
-                skip(t, "the host goes on trying: %u connections", seen.connections);
+        if (seen.status == PLAY_HUNG && seen.tries > 1) /* as it may (B2.2 9.1) */
+                skip(t, "the host goes on trying: %u admin queues", seen.tries);
         want_failure(t, &seen, "an error");
         if (play_of(t)->stranger ? !seen.refused : seen.associations == 0)
                 skip(t, "the host did not do what this case needs");
@@ -704,6 +703,10 @@ static void make_breach(struct host_case *c, enum rule_id rule, char *says)
                           .ddgst = rule == TCP_DDGST_C2H,
                           .target.limits.maxh2cdata = KIB(64) },
         };
+        if (r->reaction == REACT_CLOSE) {
+                c->play.grace = TERM_GRACE_MS;
+                c->play.target.limits.term_timeout = PATIENCE;
+        }
         if (needs_key) {
                 c->play.key = c->play.secret = KEY;
                 c->play.ctrl_key = OTHER_KEY;

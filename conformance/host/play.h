@@ -43,7 +43,9 @@ struct played {
         char wrong[1024];       /* a hook's last ones on standard error, lines */
         unsigned connections;
         unsigned associations;  /* with the subsystem */
+        unsigned tries;         /* Connects of an admin queue to what is no discovery service */
         unsigned commands;      /* to the subsystem; */
+        unsigned io;            /* of these, I/O commands, whatever became of them; */
         unsigned secured;       /* of these, over TLS */
         uint64_t written, read; /* bytes, by Write and Read commands that succeeded */
         bool refused;           /* a Connect was */

@@ -53,7 +53,8 @@ void stage_call_hook(struct stage *s)
 {
         char buf[HOOK_MAX + 2048], says[SHELL_LINE];
         struct text command = text_in(buf, sizeof(buf));
-        unsigned ms = (unsigned)(HOOK_MS * s->t->suite->timeout_scale) + s->play->idle * MS_PER_S;
+        unsigned ms = (unsigned)((HOOK_MS + s->play->grace) * s->t->suite->timeout_scale) +
+                      s->play->idle * MS_PER_S;
         int64_t until = loop_wall_ns() + (int64_t)ms * NS_PER_MS;
 
         put_environment(s, &command, ms);

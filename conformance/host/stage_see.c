@@ -113,6 +113,7 @@ static void see_command(struct stage *s, const struct record *r)
         if (!a || a->discovery)
                 return;
         s->seen->commands++;
+        s->seen->io += r->session->qid > 0 && r->sqe->opc != NVME_FABRICS;
         s->seen->secured += ((const struct sight *)r->session->user)->secured;
         if (is_apart(r))
                 return;
@@ -168,6 +169,15 @@ static void see_transfer(struct played *seen, const struct session_cmd *c)
                 seen->read += c->c2h;
 }
 
+/* A Connect of an admin queue to no discovery service. */
+static bool is_for_work(const struct session_cmd *c)
+{
+        const struct connect_data *d = (const struct connect_data *)(const void *)c->data;
+
+        return le16_get(c->sqe.connect.qid) == 0 && c->data_len >= sizeof(*d) &&
+               strncmp(d->subnqn, NQN_DISCOVERY, sizeof(d->subnqn)) != 0;
+}
+
 static void see_result(struct stage *s, const struct record *r)
 {
         struct sight *c = r->session->user;
@@ -177,6 +187,8 @@ static void see_result(struct stage *s, const struct record *r)
                 see_connect(s->seen, r);
         if (is_fabrics(r->cmd, FCTYPE_CONNECT) && !succeeds(r) && !is_late(s, r->cmd))
                 s->seen->refused = true;
+        if (is_fabrics(r->cmd, FCTYPE_CONNECT) && is_for_work(r->cmd))
+                s->seen->tries++;
         if (is_fabrics(r->cmd, FCTYPE_AUTH_SEND) || is_fabrics(r->cmd, FCTYPE_AUTH_RECEIVE))
                 see_message(s, r);
         if (r->session->qid <= 0)

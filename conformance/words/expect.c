@@ -534,8 +534,10 @@ static bool is_state(const struct queue *q, uint8_t opc, uint16_t status)
 static bool is_of_medium(const struct queue *q, uint8_t opc, uint16_t status)
 {
         enum { SCT_MEDIA = 2 };
+        bool other = status == NVME_WRITE_FAULT || status == NVME_COMPARE_FAILURE ||
+                     status == NVME_ACCESS_DENIED;
 
-        return !q->conn->admin && !q->t->test->writes && status >> 8 == SCT_MEDIA &&
+        return !q->conn->admin && !q->t->test->writes && status >> 8 == SCT_MEDIA && !other &&
                (opc == NVME_READ || opc == NVME_COMPARE || opc == NVME_VERIFY);
 }
 
@@ -554,14 +556,14 @@ static void check_status(struct queue *q, struct reply r, uint16_t status)
                 return;
         require(q->t, status != NVME_SUCCESS || !is_state(q, sqe->opc, r.status),
                 "the state of the namespace does not let it: %s", status_name(r.status));
-        require(q->t, status != NVME_SUCCESS || !is_of_medium(q, sqe->opc, r.status),
-                "the medium does not give the blocks: %s", status_name(r.status));
         text_add(&e, "%s: ", sqe_name(sqe, q->conn->admin));
         add_status(&e, q, r.cid, status);
         add_status(&s, q, r.cid, r.status);
         q->t->busy |= passes_by(q, r);
         if (is_bystander(q))
                 harm(q->t, expected, "%s", seen);
+        require(q->t, status != NVME_SUCCESS || !is_of_medium(q, sqe->opc, r.status),
+                "the medium does not give the blocks: %s", status_name(r.status));
         if (status == NVME_SUCCESS && r.status == NVME_INVALID_OPCODE && is_mandatory(q, sqe))
                 blame(q->t, CMD_MANDATORY);
         fail(q->t, expected, "%s", seen);

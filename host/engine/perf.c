@@ -139,6 +139,30 @@ static bool serve(struct worker *w)
 }
 
 /* Serves until nothing is outstanding or `limit` has come. */
+static struct slot *slot_of(const struct worker *w, unsigned i)
+{
+        return (struct slot *)(void *)(w->slots + i * w->slot_bytes);
+}
+
+/* The timeout of a command that waits to be sent again counts from then. */
+static uint64_t drained_by(const struct worker *w, uint64_t limit)
+{
+        for (unsigned i = 0; i < w->count * w->slots_each; i++) {
+                uint64_t held = slot_of(w, i)->io.held_until;
+
+                if (held && held + (uint64_t)w->load->timeout * NS_PER_MS > limit)
+                        limit = held + (uint64_t)w->load->timeout * NS_PER_MS;
+        }
+        return limit;
+}
+
+static bool is_over(const struct worker *w, uint64_t limit)
+{
+        uint64_t now = loop_now_ns();
+
+        return now >= limit && (!w->stopping || now >= drained_by(w, limit));
+}
+
 static void serve_until(struct worker *w, uint64_t limit, struct pollfd *fds)
 {
         unsigned idle = 0, spins = fds ? 1 : IDLE_SPINS; /* a nap is long enough */
@@ -148,14 +172,9 @@ static void serve_until(struct worker *w, uint64_t limit, struct pollfd *fds)
                         idle = 0;
                 else if (fds)
                         load_sleep(w->load, w->numbers, w->count, fds, SLEEP_MS);
-                if (w->failed || (idle++ % spins == 0 && loop_now_ns() >= limit))
+                if (w->failed || (idle++ % spins == 0 && is_over(w, limit)))
                         return;
         }
-}
-
-static struct slot *slot_of(const struct worker *w, unsigned i)
-{
-        return (struct slot *)(void *)(w->slots + i * w->slot_bytes);
 }
 
 static void start_slots(struct worker *w)

@@ -490,9 +490,10 @@ static bool is_too_quiet(const struct host_ctrl *c)
 {
         const struct host_params *p = &c->params;
         uint64_t pause = quiet_ms(c);
+        uint16_t cqt = le16_get(c->id.cqt);
 
         return pause > QUIET_MAX && pause > p->ctrl_loss_tmo &&
-               pause > UINT64_C(3) * p->kato + p->reconnect_delay;
+               pause > UINT64_C(3) * p->kato + (cqt ? cqt : p->reconnect_delay);
 }
 
 int host_ctrl_reconnect(struct host_ctrl *c, struct host_error *e)

@@ -786,6 +786,7 @@ CASE("base/log/numdu", MUST, RULES(TCP_C2H_COMPLETE),
         enum { BYTES = KIB(256) + 256 };
         struct queue *q = admin_queue(t);
 
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "NUMDU is not supported");
         require(t, !caps(t)->mdts || caps(t)->mdts >= BYTES, "MDTS is %u", caps(t)->mdts);
         finish(q, send_get_log(q, LOG_SMART, BYTES, 0));
         expect_works(q);

@@ -57,9 +57,11 @@ static uint32_t page_bytes(uint8_t lid)
         case LOG_FW_SLOT:
         case LOG_PERSISTENT:
         case LOG_SANITIZE:
+        case LOG_LOCKDOWN:
                 return 512;
         case LOG_CHANGED_NS:
         case LOG_EFFECTS:
+        case LOG_MI_EFFECTS:
                 return 4096;
         case LOG_DISCOVERY:
                 return sizeof(struct disc_header);
