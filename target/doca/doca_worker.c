@@ -409,19 +409,16 @@ static void take_or_defer(struct doca_worker *w, struct rdma_recv *rx)
 
 static void take_waiting(struct doca_worker *w)
 {
-        while (w->waiting && w->free) {
+        while (w->waiting && w->free && conn_ask(&w->client->base, &w->part) > 0) {
                 struct rdma_recv *rx = w->waiting;
-
-                if (conn_ask(&w->client->base, &w->part) == 0) {
-                        doca_conn_again(w->client);
-                        return;
-                }
 
                 w->waiting = rx->next;
                 if (!w->waiting)
                         w->waiting_last = &w->waiting;
                 take_request(w, rx);
         }
+        if (w->waiting && w->free)
+                doca_conn_again(w->client);
 }
 
 void doca_worker_feed(struct doca_worker *w)

@@ -64,8 +64,7 @@ void conn_drop(struct conn *c, void *copy, uint32_t len);
 enum { CONN_BUDGET = 32 }; /* messages of a host in a turn */
 /* A message of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
  * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn; who takes one
- * counts it in c->part.taken. The hosts of one address
- * share what two have, as soon as another address asks, too. */
+ * counts it in c->part.taken. The hosts of one address share what two have, as soon as another address asks, too. */
 unsigned conn_budget(struct conn *c);
 /* The same of a part of its own, beside c->part: zero at first, the caller counts in part->taken. */
 unsigned conn_ask(struct conn *c, struct turn_part *part);

@@ -268,10 +268,9 @@ def test_slow_writers_starve_nobody():
             measure("--bs", "64k")
 
 
-def deep_queues(port, count, stop):
-    """So many I/O queues of one host, each with 127 Flushes outstanding again and again; how many have ended."""
-    flushes = b"".join(struct.pack("<BBBBIBBHI56x", 4, 0, 72, 0, 72, 0, 0x40, cid, 1) for cid in range(127))
-    ended = 0
+@contextlib.contextmanager
+def io_queues(port, count):
+    """So many I/O queues of 128 entries of one host, the attacker's."""
     with contextlib.ExitStack() as stack:
         admin = Queue(port, source=ATTACKER)
         stack.callback(admin.close)
@@ -280,6 +279,14 @@ def deep_queues(port, count, stop):
         queues = [Queue(port, qid, admin.cntlid, 128, source=ATTACKER) for qid in range(1, count + 1)]
         for q in queues:
             stack.callback(q.close)
+        yield queues
+
+
+def deep_queues(port, count, stop):
+    """So many I/O queues of one host, each with 127 Flushes outstanding again and again; how many have ended."""
+    flushes = b"".join(struct.pack("<BBBBIBBHI56x", 4, 0, 72, 0, 72, 0, 0x40, cid, 1) for cid in range(127))
+    ended = 0
+    with io_queues(port, count) as queues:
         while not stop.is_set():
             for q in queues:
                 q.socket.sendall(flushes)
@@ -303,14 +310,8 @@ def commands_in_slices(port, count, stop):
     verifies = b"".join(struct.pack("<BBBBIBBHI32xQI12x", 4, 0, 72, 0, 72, 0x0c, 0x40, cid, 1, 0, 0xffff)
                         for cid in range(127))
     ended = 0
-    with contextlib.ExitStack() as stack:
-        admin = Queue(port, source=ATTACKER)
-        stack.callback(admin.close)
-        admin.enable()
-        admin.command(struct.pack("<BBH36xII16x", 9, 0x40, 0, 7, 0x003f003f))
-        queues = [Queue(port, qid, admin.cntlid, 128, source=ATTACKER) for qid in range(1, count + 1)]
+    with io_queues(port, count) as queues:
         for q in queues:
-            stack.callback(q.close)
             q.socket.sendall(verifies)
         while not stop.is_set():
             ended += len([q for q in queues if select.select([q.socket], [], [], 0)[0] and not status(q.receive(24)[8:])])

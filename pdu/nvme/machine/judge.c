@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "pdu/nvme/wire/reservation.h"
+
 enum {
         SECURITY_SEND = 0x81,
         SECURITY_RECEIVE = 0x82,
@@ -46,34 +48,28 @@ uint32_t sqe_needs(const struct queue_past *q, const union sqe *s)
         return s->opc == NVME_GET_LOG_PAGE ? log_needs(s) : 0;
 }
 
-/* Of a page all of which is longer its header, or an entry. */
+/* Bytes; of a page that has no fixed length its header, or an entry; 0: not known. */
 static uint32_t page_bytes(uint8_t lid)
 {
-        switch (lid) {
-        case LOG_SUPPORTED:
-        case LOG_FEATURE_EFFECTS:
-                return 1024;
-        case LOG_SMART:
-        case LOG_FW_SLOT:
-        case LOG_PERSISTENT:
-        case LOG_SANITIZE:
-        case LOG_LOCKDOWN:
-                return 512;
-        case LOG_CHANGED_NS:
-        case LOG_EFFECTS:
-        case LOG_MI_EFFECTS:
-                return 4096;
-        case LOG_DISCOVERY:
-                return sizeof(struct disc_header);
-        case LOG_ERROR:
-        case LOG_RESERVATION:
-                return 64;
-        case LOG_ANA:
-        case LOG_LBA_STATUS:
-                return 16;
-        default:
-                return 0;
-        }
+        static const uint16_t bytes[UINT8_MAX + 1] = {
+                [LOG_SUPPORTED] = 1024,
+                [LOG_ERROR] = sizeof(struct log_error),
+                [LOG_SMART] = sizeof(struct log_smart),
+                [LOG_FW_SLOT] = sizeof(struct log_fw_slot),
+                [LOG_CHANGED_NS] = LOG_CHANGED_NS_MAX * 4,
+                [LOG_EFFECTS] = sizeof(struct log_effects),
+                [LOG_ANA] = sizeof(struct log_ana),
+                [LOG_PERSISTENT] = sizeof(struct log_pel),
+                [LOG_LBA_STATUS] = 16,
+                [LOG_FEATURE_EFFECTS] = 1024,
+                [LOG_MI_EFFECTS] = 4096,
+                [LOG_LOCKDOWN] = 512,
+                [LOG_DISCOVERY] = sizeof(struct disc_header),
+                [LOG_RESERVATION] = sizeof(struct log_reservation),
+                [LOG_SANITIZE] = 512,
+        };
+
+        return bytes[lid];
 }
 
 /* What is beyond the end of the page is undefined (B2.2 5.1.12, figure 198: NUMDL). */
