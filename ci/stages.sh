@@ -319,28 +319,30 @@ end_lanes() {
         exit 130
 }
 
-# run_lanes WAITING [COMPUTING [BEFORE]]: lists of stages. The second gets the processor where the first
-# leaves it, so that tests with clocks in them are not disturbed. The third has the machine for itself, before the two.
+# run_lanes PHASE...: one after the other. A phase is lists of stages with `|` between them: lanes, side by side. A lane
+# that begins with -n gets the processor where the others leave it, so that tests with clocks in them are not disturbed.
 run_lanes() {
-        local stage live='' lanes=() stages tests_tmp rounds=0 watch status=0
-        read -ra stages <<<"${3-} $1 ${2-}"
-        for stage in "${stages[@]}"; do
+        local phase lane stage live='' lanes=() stages=() tests_tmp rounds=0 watch status=0
+        for stage in $(tr "|" " " <<<"$*"); do
+                [ "$stage" != -n ] || continue
                 declare -F "stage_$stage" >/dev/null || die "no stage '$stage'; see the head of ${0##*/}"
+                stages+=("$stage")
         done
-        [ -n "${2-}" ] || live=yes
+        [[ $# -gt 1 || $1 == *'|'* ]] || live=yes
         rm -rf "$ci_out"
         mkdir -p "$ci_out/running"
         "$root/ci/speed" --watch >"$ci_out/machine" </dev/null &
         watch=$!
         tests_tmp=$(mktemp -d) # short, for names of sockets
         trap end_lanes INT TERM HUP
-        # shellcheck disable=SC2086 # lists of names
-        [ -z "${3-}" ] || { start_lane $3; wait "${lanes[@]}" || true; lanes=(); }
-        # shellcheck disable=SC2086
-        start_lane $1
-        # shellcheck disable=SC2086
-        [ -z "${2-}" ] || start_lane -n $2
-        wait "${lanes[@]}" || true
+        for phase in "$@"; do
+                while read -r lane; do
+                        # shellcheck disable=SC2086 # a list of names
+                        start_lane $lane
+                done <<<"${phase//|/$'\n'}"
+                wait "${lanes[@]}" || true
+                lanes=()
+        done
         second_look
         kill "$watch" && wait "$watch" || true
         account || status=$?

@@ -988,10 +988,11 @@ def test_reference_target_passes_strictly_over_rdma():
     assert report["target"].startswith("rdma:") and "MSDBD 16" in report["abilities"]
 
 
-def test_detection_power_over_rdma():
-    out = conform(*RDMA, "--power", "--timeout-scale", 3, timeout=280).stdout
+@pytest.mark.parametrize("cases, rules", [(["rdma", "fab/sgl"], 50), ([], 400)], ids=["rdma", "all"])
+def test_detection_power_over_rdma(cases, rules):
+    out = conform(*RDMA, "--power", "--timeout-scale", 3, *cases, timeout=280).stdout
     of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)
-    assert of.group(1) == of.group(2) and int(of.group(2)) > 115
+    assert of.group(1) == of.group(2) and int(of.group(2)) > rules
     assert len(re.findall("^  not tried  ", out, re.M)) < 12
 
 

@@ -476,7 +476,7 @@ def test_a_key_that_is_changed_reaches_who_is_there(tmp_path, connected):
     t = Target("--config", str(config))
     try:
         running = [t.start("perf", "-n", NQN, "-q", host, "-S", KEY, "--time", seconds)
-                   for host, seconds in zip(hosts, ["4", "60"])]  # the second one does not get to its end
+                   for host, seconds in zip(hosts, ["60", "4"])]  # the first one does not get to its end
         connected(t.port, 4)
         time.sleep(1)  # each is authenticated
         keyed(config, [KEY, OTHER_KEY])
@@ -524,7 +524,7 @@ def test_a_host_that_offers_too_little_is_refused(tmp_path, connected):
             assert why is None or answer[6:8] == bytes([1, why]), answer.hex()
         assert t.host("list", "-n", NQN, "-q", hosts[0], "-S", KEY).returncode == 0
         running = [t.start("perf", "-n", NQN, "-q", host, "-S", KEY, "--time", seconds)
-                   for host, seconds in zip(hosts, ["4", "60"])]  # the second one does not get to its end
+                   for host, seconds in zip(hosts, ["60", "4"])]  # the first one does not get to its end
         connected(t.port, 4)
         time.sleep(1)  # each is authenticated
         keyed(config, [KEY, KEY], {**strict, "dhchap_hash": "sha512+"}, {})
