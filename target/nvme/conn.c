@@ -35,7 +35,6 @@ static bool is_io(const struct target_conn *c, const struct request *r)
 
 static void answer(struct target_conn *c, struct request *r);
 static void unhold(struct target_conn *c, const struct request *r);
-static void silence_held(const struct target_conn *c);
 
 /* --- its pace --------------------------------------------------------------------------------- */
 
@@ -168,8 +167,6 @@ static void end_ctrl(struct target_conn *c, struct request *r, enum ctrl_verdict
 {
         if (c->queue.reset)
                 requests_reset(r->queue);
-        if (c->queue.reset)
-                silence_held(c);
         c->queue.reset = false;
         switch (verdict) {
         case CTRL_PARKED:
@@ -412,14 +409,6 @@ static void release_all(struct target_conn *c)
                         free(h);
                 else
                         release(h);
-}
-
-/* After a Controller Reset no answer comes any more. */
-static void silence_held(const struct target_conn *c)
-{
-        for (struct conn_held *h = c->held; h; h = h->next)
-                if (h->request->sqe.opc != NVME_FABRICS)
-                        h->request->no_response = true;
 }
 
 static void io_done(struct nvm_queue *q, struct request *r)

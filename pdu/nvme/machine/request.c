@@ -290,9 +290,12 @@ void request_complete(struct request *r)
 
 static void reset_request(struct request *r)
 {
-        if (r->state == REQUEST_FREE || r->state == REQUEST_EXECUTING || r->sqe.opc == NVME_FABRICS)
+        if (r->state == REQUEST_FREE || r->sqe.opc == NVME_FABRICS)
                 return;
-        if (r->state < REQUEST_EXECUTING) {
+        if (r->state == REQUEST_EXECUTING) {
+                r->no_response = true;
+                request_release_cid(r);
+        } else if (r->state < REQUEST_EXECUTING) {
                 r->no_response = true;
                 if (withdraw(r))
                         finish(r);

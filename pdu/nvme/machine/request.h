@@ -130,8 +130,8 @@ void request_fail(struct request *r, uint16_t status);
 void request_fetch(struct request *r);
 /*
  * A Controller Reset (Base 2.2 3.7.2), by a command of this queue that is EXECUTING: all others but
- * Fabrics commands end without an answer, and their CIDs are the host's again. Those that are EXECUTING
- * as well are the owner's to end (no_response), and an answer that is on its way stays there.
+ * Fabrics commands end without an answer, and their CIDs are the host's again. The owner goes on with those
+ * that are EXECUTING as well, and completes them; an answer that is on its way stays there.
  */
 void requests_reset(struct requests *q);
 unsigned requests_executing(const struct requests *q);

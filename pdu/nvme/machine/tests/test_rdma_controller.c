@@ -1131,14 +1131,14 @@ static void a_reset_ends_what_waits(void **state)
         flush(b, 6);
         requests_reset(rdma_requests(b->c));
         assert_int_equal(b->buffers, 0);
-        for (uint16_t cid = 3; cid < 6; cid++)
+        for (uint16_t cid = 3; cid <= 6; cid++)
                 assert_null(requests_find(rdma_requests(b->c), cid));
         settle(b);
         assert_int_equal(b->responses, 2);
         finish_held(b);
         settle(b);
-        expect_response(b, 6, 0);
-        assert_int_equal(le16_get(b->response[2].cqe.sqhd), 6);
+        assert_int_equal(b->responses, 2);
+        assert_int_equal(requests_executing(rdma_requests(b->c)), 0);
         bench_free(b);
 }
 
