@@ -414,10 +414,11 @@ static uint64_t silent(const struct ctrl *c)
         return now - since;
 }
 
-/* A timer that traffic starts again does so when it looks, a piece of a delay later. */
+/* A timer that traffic starts again does so when it looks, a piece of a delay later; a reactor that comes late looks one
+ * piece later still. */
 static void check_deadlines(void)
 {
-        const uint64_t late = TIMER + 2 * coarse;
+        const uint64_t late = TIMER + 3 * coarse;
 
         for (const struct ctrl *c = e.service.ctrl.table->first; c; c = c->next) {
                 const struct controller *m = &c->m;
@@ -634,7 +635,8 @@ static void set_up(void)
         e.inv.genctr = e.genctr;
         (void)fuzz_arithmetic(1, 0);
         coarse = 0;
-        e.reactor.swept = e.reactor.ticked = e.reactor.trimmed = now = START;
+        now = START;
+        e.reactor.sweep = e.reactor.tick = e.reactor.trim = (struct reactor_beat) { .last = now };
         reactor_step(&e.reactor, now);
 }
 

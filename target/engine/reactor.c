@@ -13,6 +13,7 @@
 enum {
         TICK_MS = 50,   /* of the family */
         TRIM_MS = 1000, /* memory that nobody uses */
+        LATE_MS = 500,
         DRAIN_TURN_MS = 2,
         RX_SPARE_MAX = 16, /* receive buffers kept for reuse */
 };
@@ -142,13 +143,17 @@ static void sweep_conn(struct conn *c)
                 c->kind->sweep(c);
 }
 
-/* Whether `ms` have passed since *last, which is now then. */
-static bool is_time(struct reactor *r, uint64_t *last, unsigned ms)
+/* Whether `ms` have passed since b->last, which is now then. A reactor that comes late has not read yet what came while
+ * it stood still, and is not to take that for silence: once, it has a turn before. */
+static bool is_time(struct reactor *r, struct reactor_beat *b, unsigned ms)
 {
-        if (reactor_now(r) - *last < ms)
+        uint64_t passed = reactor_now(r) - b->last;
+
+        if (passed < ms)
                 return false;
-        *last = reactor_now(r);
-        return true;
+        b->last = reactor_now(r);
+        b->missed = passed >= ms + LATE_MS && !b->missed;
+        return !b->missed;
 }
 
 static void wake_conn(struct conn *c)
@@ -163,14 +168,14 @@ static void keep_time(struct reactor *r)
                 r->wake = 0;
                 each_conn(r, wake_conn);
         }
-        if (is_time(r, &r->swept, SWEEP_MS)) {
+        if (is_time(r, &r->sweep, SWEEP_MS)) {
                 each_conn(r, sweep_conn);
                 resume_those_due(r);
                 r->fed = true; /* memory may be had again */
         }
-        if (r->is_ticker && r->service->family->tick && is_time(r, &r->ticked, TICK_MS))
+        if (r->is_ticker && r->service->family->tick && is_time(r, &r->tick, TICK_MS))
                 r->service->family->tick(r->service, reactor_now(r));
-        if (!is_time(r, &r->trimmed, TRIM_MS))
+        if (!is_time(r, &r->trim, TRIM_MS))
                 return;
         pool_trim(&r->pool);
         if (r->rdma)

@@ -57,6 +57,12 @@ struct reactor_pause {
         struct reactor_pause *next;
 };
 
+/* What is done each so many ms. */
+struct reactor_beat {
+        uint64_t last; /* ms */
+        bool missed;   /* it was left out then, as the reactor came late */
+};
+
 struct reactor {
         struct loop loop;
         struct service *service;
@@ -66,7 +72,7 @@ struct reactor {
         struct turns turns, places; /* of hosts; of their addresses */
         uint64_t now;               /* ms, of this turn; 0: not asked for yet, see reactor_now() */
         bool given;                 /* by who steps it; there is no other clock then */
-        uint64_t swept, ticked, trimmed; /* ms */
+        struct reactor_beat sweep, tick, trim;
         uint64_t wake;       /* ms: a connection has something held until then; 0: none */
         uint64_t busy_until; /* ns: polls instead of sleeping */
 

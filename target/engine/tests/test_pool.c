@@ -450,25 +450,9 @@ static void test_idle_pools_shrink(void **state)
         pool_fini(&p);
 }
 
-/* What comes in the middle of a long turn did not come at its start. */
-static void test_a_turn_may_take_long(void **state)
-{
-        static struct reactor r;
-
-        (void)state;
-        r.now = 1;
-        assert_int_equal(reactor_now(&r), 1);
-        assert_true(reactor_look(&r) > 1);
-        assert_true(reactor_now(&r) > 1);
-        r.given = true;
-        r.now = 1;
-        assert_int_equal(reactor_look(&r), 1);
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_a_turn_may_take_long),
                 cmocka_unit_test(test_buffers_come_again),
                 cmocka_unit_test(test_the_bound_holds),
                 cmocka_unit_test(test_a_quarter_is_for_those_who_have_none),
