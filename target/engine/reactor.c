@@ -36,6 +36,13 @@ uint64_t reactor_look(struct reactor *r)
         return r->now;
 }
 
+bool reactor_is_behind(const struct reactor *r)
+{
+        uint64_t looked = atomic_load_explicit(&r->looked, memory_order_relaxed);
+
+        return !r->given && loop_now_ms() >= looked + LATE_MS;
+}
+
 /* --- receive buffers -------------------------------------------------------------------------- */
 
 uint8_t *reactor_rx_get(struct reactor *r)
@@ -247,6 +254,7 @@ static void turn(struct reactor *r)
 
         r->turns.now++;
         served = serve(r);
+        atomic_store_explicit(&r->looked, reactor_now(r), memory_order_relaxed);
         if (served > 0 && r->service->busy_poll > 0)
                 r->busy_until = loop_now_ns() + UINT64_C(1000) * r->service->busy_poll;
         follow_up(r);

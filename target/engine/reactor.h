@@ -72,6 +72,7 @@ struct reactor {
         struct turns turns, places; /* of hosts; of their addresses */
         uint64_t now;               /* ms, of this turn; 0: not asked for yet, see reactor_now() */
         bool given;                 /* by who steps it; there is no other clock then */
+        _Atomic uint64_t looked;    /* ms: it had done what came until then; see reactor_is_behind() */
         struct reactor_beat sweep, tick, trim;
         uint64_t wake;       /* ms: a connection has something held until then; 0: none */
         uint64_t busy_until; /* ns: polls instead of sleeping */
@@ -127,6 +128,8 @@ uint64_t reactor_now(struct reactor *r); /* ms */
 /* The same, and looks again: on a crowded machine a turn may take long, and a Keep Alive that came in the middle
  * of it counts from then, not from where the turn began. */
 uint64_t reactor_look(struct reactor *r);
+/* Any thread: for half a second it has not looked at what came, so that nobody's silence means anything. */
+bool reactor_is_behind(const struct reactor *r);
 /* Receive buffers of RX_BUFFER bytes, aligned to 64. NULL: out of memory. */
 uint8_t *reactor_rx_get(struct reactor *r);
 void reactor_rx_put(struct reactor *r, uint8_t *buf);

@@ -568,6 +568,11 @@ static void ask_close(struct ctrl_queue *q)
         loop_post(&c->base.reactor->loop, &c->close);
 }
 
+static bool is_behind(struct ctrl_queue *q)
+{
+        return reactor_is_behind(of_queue(q)->base.reactor);
+}
+
 static void ask_complete(struct ctrl_queue *q, struct request *r)
 {
         conn_give_back(of_queue(q), r);
@@ -589,6 +594,7 @@ void conn_begin(struct target_conn *c, const struct target_conn_kind *kind, stru
         conn_enter(&c->base, &kind->base, r, port, peer, pool);
         c->kind = kind;
         c->queue.close = ask_close;
+        c->queue.behind = is_behind;
         c->queue.complete = ask_complete;
         c->queue.preempt = conn_ask_preempt;
         c->queue.traddr = c->base.traddr;

@@ -538,11 +538,22 @@ static void end_unproven(struct ctrl *c, uint64_t now)
         }
 }
 
+static bool is_behind(const struct ctrl *c)
+{
+        for (struct ctrl_queue *q = c->queues; q; q = q->next)
+                if (q->behind && q->behind(q))
+                        return true;
+        return false;
+}
+
+/* Timers wait for who may have been heard of. */
 static void tick(struct ctrl *c, const void *arg)
 {
         uint64_t now = *(const uint64_t *)arg;
 
         collect_traffic(c, now);
+        if (is_behind(c))
+                return;
         if (!controller_tick(&c->m, now)) {
                 if (PLANTED(KATO_REF) && c->subsystem)
                         subsystem_put(c->subsystem);

@@ -40,6 +40,8 @@ struct ctrl_queue {
         /* The same: commands of this I/O queue for the namespace are to be aborted; `by` is told once
          * they have ended. */
         void (*preempt)(struct ctrl_queue *q, uint32_t nsid, void *by);
+        /* Whether the connection's reactor has not looked at what its host has sent for a while. Any thread. NULL: it always has. */
+        bool (*behind)(struct ctrl_queue *q);
         const char *traddr; /* local address of the connection: what the discovery log says where
                              * the port's is a wildcard or a name; NULL: the port's own */
         const char *peer;   /* place of the other end (conn_peer); NULL: unknown */

@@ -682,6 +682,35 @@ static void keep_alive_expires(void **state)
         gone(&io);
 }
 
+static bool behind;
+
+static bool is_behind(struct ctrl_queue *q)
+{
+        (void)q;
+        return behind;
+}
+
+/* Its connection's reactor stands still: a Keep Alive may wait there. */
+static void keep_alive_that_nobody_has_read(void **state)
+{
+        struct fake admin;
+
+        (void)state;
+        open_admin_to(&admin, &bed, SUB1, 1000);
+        ctrl_table_tick(bed.env.table, bed.now += 1); /* what opened it was traffic */
+        admin.q.behind = is_behind;
+        behind = true;
+        ctrl_table_tick(bed.env.table, bed.now += 5000);
+        assert_false(admin.closed);
+        assert_int_equal(simple(&admin, cmd, NVME_KEEP_ALIVE, 0, 0, 0), 0);
+        behind = false;
+        ctrl_table_tick(bed.env.table, bed.now += 900);
+        assert_false(admin.closed);
+        ctrl_table_tick(bed.env.table, bed.now += 5000);
+        assert_true(admin.closed);
+        gone(&admin);
+}
+
 static void keep_alive_command(void **state)
 {
         struct fake admin;
@@ -910,6 +939,7 @@ int main(void)
                 TEST(lost_io_queue_is_borne_by_who_deletes_single_ones),
                 TEST(who_leaves_in_order_is_let_go),
                 TEST(keep_alive_expires),
+                TEST(keep_alive_that_nobody_has_read),
                 TEST(keep_alive_command),
                 TEST(idle_discovery_expires),
                 TEST(revocation),
