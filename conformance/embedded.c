@@ -323,7 +323,7 @@ static unsigned ic_timeout_of(const struct nvme_args *a, const struct rule_polic
 
         return rule_in(&policy->violated, TLS_PSK_NEEDED)
                    ? 60000
-                   : (unsigned)(1500 * (scale > 1 ? scale : 1));
+                   : (unsigned)(3000 * (scale > 1 ? scale : 1));
 }
 
 /* So short that cases about them are soon over; a Write needs several H2CData. */

@@ -11,6 +11,8 @@
 #include "pdu/io/verbs/verbs_record.h"
 #include "target/doca/doca_server.h"
 
+enum { CLIENTS = 1024 }; /* of the embedded target: those that have gone may still be on their way out */
+
 struct doca_conform_args {
         struct options o; /* first */
         struct doca_peer peer;
@@ -75,6 +77,7 @@ static bool start_embedded(struct started *st, const struct doca_conform_args *a
                                   .ns = a->ns ? a->ns : "mem:4M",
                                   .dialect = a->peer.dialect,
                                   .reference = a->reference,
+                                  .clients = CLIENTS,
                                   .policy = *policy,
                                   .reactors = 1,
                                   .quiet = true };

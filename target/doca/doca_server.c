@@ -20,6 +20,7 @@ enum {
         TRANSACTIONS = 1024,
         MAX_TRANSFER = 4 << 20,
         CONNECTIONS = 64,
+        OF_ADDRESS = CONNECTIONS - CONNECTIONS / 4,
         BUFFERS = 256 << 20,
         PATIENCE = 10000, /* ms */
 };
@@ -47,8 +48,8 @@ static void describe(struct doca_shared *s, const struct doca_options *o)
                 .base = { .family = &doca_target_family,
                           .record = o->record,
                           .busy_poll = o->busy_poll,
-                          .limits = { .connections = CONNECTIONS,
-                                      .host_connections = CONNECTIONS - CONNECTIONS / 4,
+                          .limits = { .connections = or (o->clients, CONNECTIONS),
+                                      .host_connections = or (o->clients, OF_ADDRESS),
                                       .max_transfer = or (o->max_transfer, MAX_TRANSFER),
                                       .receive_bytes = DOCA_IO_LEN } },
                 .dialect = o->dialect,

@@ -192,14 +192,14 @@ CASE("tcp/setup/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
 
         hold_back(q, 64);
         send_icreq(q);
-        expect_end(q, 1500);
+        expect_end(q, REPLY_MS);
 }
 
 CASE("tcp/setup/icreq-never", INFO, RULES(TCP_IC_TIMEOUT),
      "The target closes a connection on which nothing is sent within seconds", .slow = true,
      .unmoved = true)
 {
-        expect_end(tcp_open(t), 1500);
+        expect_end(tcp_open(t), REPLY_MS);
 }
 
 CASE("tcp/setup/icreq-dribbled", MUST, RULES(TCP_ICRESP_FIRST),

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "controller.h"
 #include "pdu/nvme/wire/reservation.h"
 
 enum {
@@ -10,6 +11,7 @@ enum {
         SECURITY_RECEIVE = 0x82,
         VENDOR = 0xc0,              /* opcodes and FCTYPEs from here on */
         LOG_OFFSET_INDEX = 1 << 23, /* CDW14 (OT): the offset counts entries */
+        HOSTID_EXTENDED = 1,        /* CDW11 (EXHID): of 128 bits */
 };
 
 bool sqe_counts_bytes(const struct queue_past *q, const union sqe *s)
@@ -84,10 +86,34 @@ static uint32_t log_delivers(const union sqe *s)
         return asked < left ? asked : left;
 }
 
+/* The structure that is returned with its Current, Default or Saved value, and of ranges the first; Supported Capabilities
+ * have none (B2.2 5.1.25.1, N1.1 4.1.3.1). */
+static uint32_t feature_delivers(const union sqe *s)
+{
+        if (feature_select(s) >= FEATURE_CAPABILITIES)
+                return 0;
+        switch (le32_get(s->cdw10) & 0xff) {
+        case FEAT_LBA_RANGES:
+                return 64;
+        case FEAT_TIMESTAMP:
+                return 8;
+        case FEAT_HOST_BEHAVIOR:
+        case FEAT_AGENT:
+        case FEAT_HOST_AGENT:
+                return 512;
+        case FEAT_HOSTID:
+                return le32_get(s->cdw11) & HOSTID_EXTENDED ? 16 : 8;
+        default:
+                return 0;
+        }
+}
+
 uint32_t admin_delivers(const union sqe *s)
 {
         if (s->opc == NVME_IDENTIFY)
                 return IDENTIFY_LEN;
+        if (s->opc == NVME_GET_FEATURES)
+                return feature_delivers(s);
         return s->opc == NVME_GET_LOG_PAGE ? log_delivers(s) : 0;
 }
 

@@ -164,8 +164,10 @@ static void lengths(void **state)
         union sqe auth = a_fabrics(1, FCTYPE_AUTH_SEND, SGL_TRANSPORT, 0);
         union sqe identify = a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 0);
         union sqe vendor = a_command(1, 0xc0, SGL_TRANSPORT, 0);
+        union sqe feature = a_command(1, NVME_GET_FEATURES, SGL_TRANSPORT, 0);
 
         (void)state;
+        feature.cdw10 = le32(FEAT_HOSTID);
         assert_int_equal(sqe_needs(&admin, &identify), 4096);
         assert_int_equal(sqe_needs(&io, &identify), 0);
         assert_int_equal(sqe_needs(&admin, &log), 4);
@@ -199,6 +201,15 @@ static void lengths(void **state)
         assert_int_equal(admin_delivers(&log), 0);
         assert_int_equal(admin_delivers(&identify), 4096);
         assert_int_equal(admin_delivers(&security), 0);
+        assert_int_equal(admin_delivers(&feature), 8);
+        feature.cdw11 = le32(1);
+        assert_int_equal(admin_delivers(&feature), 16);
+        feature.cdw10 = le32(FEAT_HOST_BEHAVIOR | 2 << 8); /* saved */
+        assert_int_equal(admin_delivers(&feature), 512);
+        feature.cdw10 = le32(FEAT_HOST_BEHAVIOR | 3 << 8); /* Supported Capabilities */
+        assert_int_equal(admin_delivers(&feature), 0);
+        feature.cdw10 = le32(FEAT_KATO); /* a Dword */
+        assert_int_equal(admin_delivers(&feature), 0);
         assert_false(sqe_counts_bytes(&admin, &log));
         assert_true(sqe_counts_bytes(&admin, &security));
         assert_false(sqe_counts_bytes(&io, &security));
