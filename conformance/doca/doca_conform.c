@@ -11,7 +11,9 @@
 #include "pdu/io/verbs/verbs_record.h"
 #include "target/doca/doca_server.h"
 
-enum { CLIENTS = 1024 }; /* of the embedded target: those that have gone may still be on their way out */
+enum {
+        CLIENTS = 1024
+}; /* of the embedded target: those that have gone may still be on their way out */
 
 struct doca_conform_args {
         struct options o; /* first */

@@ -22,7 +22,7 @@ struct doca_options {
         bool reference;               /* an error uses its stage up */
         uint32_t cores, transactions; /* of a client at most; 0: 16; 1024 */
         uint32_t max_transfer;        /* bytes of a request; 0: 4 MiB */
-        uint32_t clients;             /* at once, all of which one address may be; 0: 64, 48 of one address */
+        uint32_t clients;   /* at once, all of which one address may be; 0: 64, 48 of one address */
         const char *device; /* address of the RDMA device; NULL: that of the control channel */
         struct rule_policy policy;
         struct doca_faults faults;

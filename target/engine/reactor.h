@@ -72,7 +72,7 @@ struct reactor {
         struct turns turns, places; /* of hosts; of their addresses */
         uint64_t now;               /* ms, of this turn; 0: not asked for yet, see reactor_now() */
         bool given;                 /* by who steps it; there is no other clock then */
-        _Atomic uint64_t looked;    /* ms: it had done what came until then; see reactor_is_behind() */
+        _Atomic uint64_t looked; /* ms: it had done what came until then; see reactor_is_behind() */
         struct reactor_beat sweep, tick, trim;
         uint64_t wake;       /* ms: a connection has something held until then; 0: none */
         uint64_t busy_until; /* ns: polls instead of sleeping */

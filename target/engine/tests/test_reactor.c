@@ -50,8 +50,8 @@ static void test_who_comes_late_reads_first(void **state)
         static struct reactor r;
         static struct conn c = { .kind = &kind };
         /* at ms, and how often timers have been looked at then */
-        static const unsigned turns[][2] = { { 1050, 1 }, { 1099, 1 },  { 1100, 2 },  { 1640, 3 },
-                                             { 3000, 3 }, { 3001, 3 },  { 3050, 4 },  { 3100, 5 },
+        static const unsigned turns[][2] = { { 1050, 1 }, { 1099, 1 }, { 1100, 2 },  { 1640, 3 },
+                                             { 3000, 3 }, { 3001, 3 }, { 3050, 4 },  { 3100, 5 },
                                              { 6000, 5 }, { 9000, 6 }, { 12000, 6 }, { 12050, 7 } };
 
         (void)state;

@@ -1034,7 +1034,8 @@ static void a_reset_ends_what_waits(void **state)
         assert_int_equal(b.responses, 1);
         assert_int_equal(b.c2h_bytes, 0);
         assert_int_equal(b.owner.toy.executed, 2);
-        assert_null(requests_find(tcp_requests(b.owner.c), (uint16_t)(b.cid - 1))); /* of the Flush */
+        assert_null(
+            requests_find(tcp_requests(b.owner.c), (uint16_t)(b.cid - 1))); /* of the Flush */
         toy_complete(&b.owner.toy);
         drain(&b);
         assert_int_equal(b.responses, 1);
