@@ -31,6 +31,7 @@ static void play_padded(struct t *t);
 static void play_modes(struct t *t);
 static void play_unproven(struct t *t);
 static void play_crc(struct t *t);
+static void play_secret_crc(struct t *t);
 static void play_untold(struct t *t);
 static void play_without(struct t *t);
 
@@ -52,9 +53,21 @@ static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
 #define OTHER_KEY "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
 #define TIED_KEY                                                                                   \
         "DHHC-1:02:ZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+f4CBgoOEhYaHiImKi4yNjo+QkZKTvGwQfg==:"
+#define TIED_256  "DHHC-1:01:AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dyVhg6h:"
+#define TIED_512                                                                                   \
+        "DHHC-1:03:CxAVGh8kKS4zOD1CR0xRVltgZWpvdHl+g4iNkpeco"                            \
+        "aarsLW6v8TJztPY3eLn7PH2+wAFCg8UGR4jKC0yNzxBRs4biUQ=:"
+/* KEY, and a CRC-32 of another one. */
+#define KEY_CRC  "DHHC-1:00:BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYDWRHn:"
 #define KNOWN(k) .key = (k), .secret = (k)
 #define HASH(h)  KNOWN(KEY), .hashes = 1 << (h), .cause = FAB_AUTH_HASH
 #define GROUP(g) KNOWN(KEY), .groups = 1 << (g), .cause = FAB_AUTH_GROUP
+
+#define CHALLENGE(fault, id, of)                                                                   \
+        PLAY_OF(play_breach, RULES(FAB_AUTH_CHALLENGE), NULL, id, MUST,                            \
+                "A Challenge " of " ends the authentication and the connection", KNOWN(KEY),       \
+                .groups = 1 << AUTH_FFDHE2048 | 1 << AUTH_FFDHE3072, .breaks = FAB_AUTH_CHALLENGE, \
+                .flaw = fault)
 
 static const char *const slow_auth[] = { "delay=500ms cmd=fabrics:06h", NULL };
 
@@ -93,6 +106,16 @@ static const struct host_case written[] = {
              KNOWN(KEY), .ctrl_key = OTHER_KEY),
         KEYS("fab/auth/tied-keys", MUST, "The host supports keys that are bound to NQNs", KNOWN(TIED_KEY),
               .ctrl_key = TIED_KEY),
+        KEYS("fab/auth/tied-sha256", MUST, "The host supports keys that are bound to NQNs by SHA-256",
+             KNOWN(TIED_256)),
+        KEYS("fab/auth/tied-sha512", MUST,
+             "The host supports keys of 64 bytes that are bound to NQNs by SHA-512", KNOWN(TIED_512)),
+        PLAY_OF(play_secret_crc, RULES(HOST_KEY_CHECKED), NULL, "fab/auth/key-crc", MUST,
+                "The host does not use a secret whose CRC-32 is wrong", .key = KEY, .secret = KEY_CRC),
+        CHALLENGE(FLAW_AUTH_DHV_0, "fab/auth/challenge-dhv-0", "of the DH value 0"),
+        CHALLENGE(FLAW_AUTH_DHV_1, "fab/auth/challenge-dhv-1", "of the DH value 1"),
+        CHALLENGE(FLAW_AUTH_DHVLEN_0, "fab/auth/challenge-dhvlen-0", "without the DH value of its group"),
+        CHALLENGE(FLAW_AUTH_HL, "fab/auth/challenge-hl", "whose HL is not that of its hash function"),
         ALGORITHM("fab/auth/sha256", MUST, "The host authenticates itself with SHA-256", HASH(AUTH_SHA256)),
         LEGAL("fab/auth/sha384", INFO, "The host authenticates itself with SHA-384", HASH(AUTH_SHA384)),
         LEGAL("fab/auth/sha512", INFO, "The host authenticates itself with SHA-512", HASH(AUTH_SHA512)),
@@ -159,6 +182,9 @@ static const struct host_case written[] = {
         PLAY(play_refusal, "fab/connect/refused", MUST,
              "The host reports an error when its Connect is refused",
              .stranger = true, .cause = FAB_CONNECT_SUBNQN),
+        PLAY_OF(play_legal, RULES(HOST_READY), NULL, "fab/ready/slow", SHOULD,
+                "The host waits for a controller that is ready after 3 seconds",
+                .target.limits.ready_time = 3000),
         PLAY(play_refusal, "fab/ready/fatal", SHOULD,
              "The host reports an error when the controller reports a fatal status",
              .flaw = FLAW_FATAL),
@@ -520,6 +546,20 @@ static void play_crc(struct t *t)
         want_failure(t, &seen, "an error");
         if (seen.hellos)
                 fail(t, "the host does not use the PSK", "it began TLS %u times", seen.hellos);
+}
+
+static void play_secret_crc(struct t *t)
+{
+        struct played seen;
+
+        if (!auth_openssl())
+                skip(t, "this program was built without OpenSSL");
+        play(t, play_of(t), &seen);
+        if (seen.status == PLAY_CANNOT && peer(t)->hook)
+                skip(t, "the host does not support this: %s", seen.says);
+        want_orderly(t, &seen);
+        want_meaning(t, &seen);
+        want_failure(t, &seen, "an error");
 }
 
 static void play_without(struct t *t)

@@ -79,6 +79,13 @@ static void tell_psk(const struct stage *s, struct auth_key *key)
                 tls_key_parse(key, s->play->psk);
 }
 
+/* As above. */
+static void tell_secret(const struct stage *s, struct auth_key *key)
+{
+        if (auth_key_parse(key, s->play->secret) && has_flaw(s, FLAW_HOST_KEY_CRC))
+                auth_key_parse(key, s->play->key);
+}
+
 static struct host_params reference(const struct stage *s)
 {
         const struct suite *suite = s->t->suite;
@@ -98,7 +105,7 @@ static struct host_params reference(const struct stage *s)
         if (s->play->kato)
                 p.kato = s->play->kato * MS_PER_S;
         if (s->play->secret)
-                auth_key_parse(&p.dhchap, s->play->secret);
+                tell_secret(s, &p.dhchap);
         if (s->play->ctrl_key)
                 auth_key_parse(&p.dhchap_ctrl, s->play->ctrl_key);
         if (s->play->told_psk)
@@ -213,6 +220,8 @@ void stage_call_reference(struct stage *s)
 
         if (s->play->told_psk && !reference(s).tls.key.len)
                 host_error_set(&e, HOST_USAGE, "the PSK is not a valid one");
+        else if (s->play->secret && !reference(s).dhchap.len)
+                host_error_set(&e, HOST_USAGE, "the secret is not a valid one");
         else if ((read_before(s, &e) == 0 && use_subsystem(s, false, &e) == 0) ||
                  (has_flaw(s, FLAW_HOST_TLS_FALLS) && use_subsystem(s, true, &e) == 0))
                 return;

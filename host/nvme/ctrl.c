@@ -367,6 +367,11 @@ static void misbehave(struct host_ctrl *c, enum flaw_id flaw)
                 (void)host_ctrl_identify(c, CNS_CTRL, 0, &c->id, &unused);
 }
 
+static unsigned ready_ms(const struct host_ctrl *c)
+{
+        return has_flaw(c, FLAW_HOST_READY_SOON) ? 1000 : (CAP_TO(c->cap) + 1) * CAP_TO_MS;
+}
+
 static int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
 {
         uint64_t vs = 0;
@@ -375,7 +380,7 @@ static int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
         if (host_ctrl_property_get(c, PROP_CAP, &c->cap, e) < 0 ||
             host_ctrl_property_get(c, PROP_VS, &vs, e) < 0 ||
             host_ctrl_property_set(c, PROP_CC, enable_value(c), e) < 0 ||
-            wait_csts(c, CSTS_RDY, CSTS_RDY, (CAP_TO(c->cap) + 1) * CAP_TO_MS, e) < 0)
+            wait_csts(c, CSTS_RDY, CSTS_RDY, ready_ms(c), e) < 0)
                 return -1;
         c->vs = (uint32_t)vs;
         c->enabled = true;

@@ -41,6 +41,7 @@ static const struct limit {
         LIMIT(c2hdata),
         LIMIT(r2t),
         LIMIT(psk_lifetime),
+        LIMIT(ready_time),
 };
 enum { LIMITS = sizeof(table) / sizeof(table[0]) };
 

@@ -124,6 +124,8 @@ static const char *check_limits(const struct target_limits *l)
                 return "limit c2hdata is not a multiple of 4";
         if (l->r2t % 4 != 0)
                 return "limit r2t is not a multiple of 4";
+        if (l->ready_time > 126000) /* CAP.TO is at most 127.5 s */
+                return "limit ready_time is above 126000";
         return NULL;
 }
 

@@ -47,6 +47,7 @@ struct target_limits {
         unsigned auth_timeout; /* ms until a host has authenticated itself, since it was last due */
         uint32_t segment;      /* bytes that are given to TCP at once; 0: any number */
         unsigned psk_lifetime; /* ms of a generated PSK */
+        unsigned ready_time;   /* ms that I/O controllers take from CC.EN to CSTS.RDY; 0: none */
         unsigned least_rate;   /* bytes/s of a host that has data to send or to read */
 };
 /* Sets one as "NAME=VALUE" says; false: error says why. */

@@ -148,6 +148,49 @@ static int offer_dh(struct auth *a, uint8_t *out)
                                 out);
 }
 
+/* DH values by which anybody knows the session key, as that of a Challenge: no other part of it is wrong then. */
+enum weak_dhv { STRONG = -1, ZERO, ONE };
+
+static enum weak_dhv weak_challenge(const struct auth *a)
+{
+        const struct rule_policy *p = a->cfg->policy;
+
+        if (a->cfg->role == PARTY_HOST)
+                return STRONG;
+        if (flawed(p, FLAW_AUTH_DHV_0) || flawed(p, FLAW_AUTH_DHVLEN_0))
+                return ZERO;
+        return flawed(p, FLAW_AUTH_DHV_1) ? ONE : STRONG;
+}
+
+static void put_small(uint8_t *number, unsigned len, uint8_t value)
+{
+        memset(number, 0, len);
+        number[len - 1] = value;
+}
+
+static bool is_small(const uint8_t *number, unsigned len)
+{
+        static const uint8_t zero[AUTH_GROUP_MAX];
+
+        return number[len - 1] <= 1 && memcmp(number, zero, len - 1) == 0;
+}
+
+/* g^xy mod p; of a weak value, where that is used, the value itself. -1: the peer's is not from 2 to p - 2. */
+static int share(struct auth *a, const uint8_t *value, uint8_t *shared)
+{
+        enum auth_group group = (enum auth_group)a->group;
+        unsigned len = auth_group_len(a->group);
+        enum weak_dhv weak = weak_challenge(a);
+
+        if (weak != STRONG)
+                put_small(shared, len, (uint8_t)weak);
+        else if (flawed(a->cfg->policy, FLAW_HOST_AUTH_DHV) && is_small(value, len))
+                memcpy(shared, value, len);
+        else
+                return crypto(a)->power(group, value, a->exponent, sizeof(a->exponent), shared);
+        return 0;
+}
+
 /* H(g^xy mod p) of the own exponent and the peer's value. */
 static int finish_dh(struct auth *a, const struct auth_view *v)
 {
@@ -157,8 +200,7 @@ static int finish_dh(struct auth *a, const struct auth_view *v)
         int rc;
 
         memcpy(value + len - v->dhvlen, v->dhv, v->dhvlen);
-        if (crypto(a)->power((enum auth_group)a->group, value, a->exponent, sizeof(a->exponent),
-                             shared) < 0)
+        if (share(a, value, shared) < 0)
                 return breaks(a, a->cfg->role == PARTY_HOST ? FAB_AUTH_CHALLENGE : FAB_AUTH_DHV,
                               "DHV is not from 2 to p - 2");
         rc = crypto(a)->digest((enum auth_hash)a->hash, NULL, &part, 1, a->session);
@@ -194,6 +236,8 @@ static const char *wrong_dhv(const struct auth *a, const struct auth_view *v)
 {
         unsigned len = auth_group_len(a->group);
 
+        if (len > 0 && v->dhvlen == 0 && flawed(a->cfg->policy, FLAW_HOST_AUTH_DHV))
+                return NULL;
         if (len == 0 ? v->dhvlen != 0 : v->dhvlen == 0)
                 return "DHVLEN does not match the DH group";
         if (v->dhvlen > len || v->dhvlen % 4)
@@ -286,17 +330,31 @@ static int take_negotiate(struct auth *a, const struct auth_view *v)
 
 /* --- Challenge: 8.3.4.5.3 --------------------------------------------------------------------- */
 
+static unsigned challenge_len(const struct auth *a)
+{
+        unsigned hl = hash_len(a);
+
+        if (flawed(a->cfg->policy, FLAW_AUTH_HL))
+                return hl < AUTH_HASH_MAX ? AUTH_HASH_MAX : AUTH_HASH_MAX / 2;
+        return hl;
+}
+
 static size_t make_challenge(struct auth *a, struct auth_header *h)
 {
         struct auth_challenge *c = (void *)h;
-        unsigned hl = hash_len(a), dhvlen = auth_group_len(a->group);
+        unsigned hl = challenge_len(a), dhvlen = auth_group_len(a->group);
+        enum weak_dhv weak = weak_challenge(a);
 
         if (crypto(a)->random(a->c1, hl) < 0 || draw_seqnum(a, &a->s1) < 0 ||
             (dhvlen && offer_dh(a, c->values + hl) < 0))
                 return 0;
         if (violates(a, FAB_AUTH_FRESH))
                 memset(a->c1, 0x5a, hl);
-        if (violates(a, FAB_AUTH_CHALLENGE))
+        if (weak != STRONG && dhvlen)
+                put_small(c->values + hl, dhvlen, (uint8_t)weak);
+        if (flawed(a->cfg->policy, FLAW_AUTH_DHVLEN_0))
+                dhvlen = 0;
+        if (violates(a, FAB_AUTH_CHALLENGE) && weak == STRONG && hl == hash_len(a))
                 a->s1 = 0;
         c->hl = (uint8_t)hl;
         c->hashid = a->hash;

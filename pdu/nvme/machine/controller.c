@@ -7,7 +7,8 @@
 #include "pdu/core/plant.h"
 
 enum {
-        READY_TIMEOUT = 2, /* CAP.TO and CRTO.CRWMT, 500 ms units: it is ready at once */
+        READY_TIMEOUT = 2, /* CAP.TO and CRTO.CRWMT, 500 ms units, beyond what it takes to be ready */
+        READY_UNIT = 500,  /* ms */
         CC_DEFINED = 0x00fffff1,
         ATTRIB_SIZE = 7,
 };
@@ -234,7 +235,7 @@ static bool is_subsystem_down(const struct controller *c)
 }
 
 /* What CC asks for is not there: the controller fails, until the next reset. */
-static void enable(struct controller *c)
+static void enable(struct controller *c, uint64_t now)
 {
         if (is_subsystem_down(c)) /* until an NVM Subsystem Reset */
                 return;
@@ -242,6 +243,8 @@ static void enable(struct controller *c)
                 c->csts = CSTS_CFS | (c->csts & CSTS_NSSRO);
         else if (violates(c, FAB_RDY))
                 c->csts = 0;
+        else if (c->cfg.ready_time > 0)
+                c->ready_at = now + c->cfg.ready_time;
         else
                 c->csts = CSTS_RDY | (c->csts & CSTS_NSSRO);
 }
@@ -251,6 +254,7 @@ static void reset(struct controller *c)
         bool stays = is_subsystem_down(c) && !has_flaw(c, FLAW_NSS_CLEARED);
         bool shst_stays = has_flaw(c, FLAW_SHST_STAYS);
 
+        c->ready_at = 0;
         c->csts &= CSTS_NSSRO | (stays ? CSTS_ST | SHST_MASK : 0u) | (shst_stays ? SHST_MASK : 0u);
         reset_features(c);
 }
@@ -310,7 +314,7 @@ static void set_cc(struct controller *c, uint32_t cc, uint64_t now)
         if (c->cfg.administrative && !has_flaw(c, FLAW_ADMIN_SIZES))
                 c->cc &= ~(uint32_t)(CC_IOSQES | CC_IOCQES);
         if (!was && on)
-                enable(c);
+                enable(c, now);
         else if (was && !on)
                 reset(c);
         if (CC_SHN(cc))
@@ -320,12 +324,17 @@ static void set_cc(struct controller *c, uint32_t cc, uint64_t now)
 
 /* --- properties: 3.1.4, 6.5, 6.6 -------------------------------------------------------------- */
 
+static uint16_t ready_timeout(const struct controller_config *cfg)
+{
+        return (uint16_t)(READY_TIMEOUT + cfg->ready_time / READY_UNIT);
+}
+
 uint64_t controller_cap(const struct controller_config *cfg)
 {
         /* Who sees CRMS reads CRTO, which discovery controllers do not have (3.1.4). */
         uint64_t crms = cfg->type == CONTROLLER_IO ? CAP_CRMS_CRWMS | CAP_CRMS_CRIMS : 0;
 
-        return cfg->mqes | CAP_CQR | (uint64_t)READY_TIMEOUT << 24 | CAP_CSS_NVM | crms |
+        return cfg->mqes | CAP_CQR | (uint64_t)ready_timeout(cfg) << 24 | CAP_CSS_NVM | crms |
                (cfg->whole ? CAP_NSSRS | CAP_SHUTDOWN_ALL | CAP_SHUTDOWN_STAYS | CAP_CPS_WHOLE |
                                  CAP_CSS_NOIO
                            : 0);
@@ -362,9 +371,9 @@ static bool property(const struct controller *c, uint32_t ofst, uint64_t *value)
                 *value = c->csts;
                 return true;
         case PROP_CRTO:
-                *value = READY_TIMEOUT | READY_TIMEOUT << 16;
+                *value = ready_timeout(&c->cfg) * UINT64_C(0x10001);
                 if (c->cc & CC_CRIME && has_flaw(c, FLAW_CRIME_CRTO))
-                        *value = READY_TIMEOUT + 1;
+                        *value = ready_timeout(&c->cfg) + 1u;
                 return c->cfg.type == CONTROLLER_IO;
         case PROP_NSSR:
         case PROP_NSSD: /* read as 0 */
@@ -516,8 +525,17 @@ static bool tick_idle(struct controller *c, uint64_t now)
         return die(c);
 }
 
+static void tick_ready(struct controller *c, uint64_t now)
+{
+        if (c->ready_at == 0 || now < c->ready_at)
+                return;
+        c->ready_at = 0;
+        c->csts |= CSTS_RDY;
+}
+
 bool controller_tick(struct controller *c, uint64_t now)
 {
+        tick_ready(c, now);
         if (c->dead)
                 return false;
         if (c->alive_until > 0)

@@ -28,6 +28,7 @@ struct controller_config {
         uint32_t idle_timeout; /* ms that an association may say nothing while the controller is
                                 * disabled or shut down, and a discovery controller without KATO at
                                 * any time; 2 min by the specification. 0: never ends it */
+        uint32_t ready_time;   /* ms from CC.EN to CSTS.RDY; CAP.TO is longer */
         uint8_t aerl;          /* 0's based */
         bool whole;            /* hosts may reset and shut down the whole subsystem */
         bool ana;              /* reports Asymmetric Namespace Access */
@@ -46,6 +47,7 @@ struct controller {
         uint32_t cc, csts;
         uint32_t kato;         /* ms in force; 0: off */
         uint32_t kato_connect; /* ms: what Connect set, and a reset brings back */
+        uint64_t ready_at;     /* ms: it was enabled, and CSTS.RDY is set then; 0: nothing is awaited */
         uint64_t alive_until;  /* ms; the Keep Alive timer; 0: not running */
         bool traffic;          /* admin or I/O commands since the timer started */
         uint64_t idle_since;   /* ms */
