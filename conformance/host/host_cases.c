@@ -53,9 +53,9 @@ static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
 #define OTHER_KEY "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
 #define TIED_KEY                                                                                   \
         "DHHC-1:02:ZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+f4CBgoOEhYaHiImKi4yNjo+QkZKTvGwQfg==:"
-#define TIED_256  "DHHC-1:01:AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dyVhg6h:"
+#define TIED_256 "DHHC-1:01:AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dyVhg6h:"
 #define TIED_512                                                                                   \
-        "DHHC-1:03:CxAVGh8kKS4zOD1CR0xRVltgZWpvdHl+g4iNkpeco"                            \
+        "DHHC-1:03:CxAVGh8kKS4zOD1CR0xRVltgZWpvdHl+g4iNkpeco"                                      \
         "aarsLW6v8TJztPY3eLn7PH2+wAFCg8UGR4jKC0yNzxBRs4biUQ=:"
 /* KEY, and a CRC-32 of another one. */
 #define KEY_CRC  "DHHC-1:00:BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYDWRHn:"

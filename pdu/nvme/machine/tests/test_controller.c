@@ -111,6 +111,31 @@ static struct controller enabled(const struct controller_config *cfg, uint32_t k
 
 /* --- properties ------------------------------------------------------------------------------- */
 
+static void ready_in_time(void **state)
+{
+        struct controller_config cfg = io_config;
+        struct controller c;
+        uint64_t value;
+
+        (void)state;
+        cfg.ready_time = 3000;
+        c = made(&cfg);
+        set_cc(&c, CC_ON, 1000);
+        assert_true(controller_tick(&c, 3999));
+        assert_int_equal(c.csts, 0);
+        assert_true(controller_tick(&c, 4000));
+        assert_int_equal(c.csts, CSTS_RDY);
+        assert_int_equal(get(&c, PROP_CAP, PROP_ATTRIB_8, &value), 0);
+        assert_true(CAP_TO(value) * 500 > 3000);
+        assert_int_equal(get(&c, PROP_CRTO, PROP_ATTRIB_4, &value), 0);
+        assert_true((value & 0xffff) * 500 > 3000);
+        set_cc(&c, 0, 5000);
+        set_cc(&c, CC_ON, 6000);
+        set_cc(&c, 0, 7000); /* before it was ready */
+        assert_true(controller_tick(&c, 9000));
+        assert_int_equal(c.csts, 0);
+}
+
 static void property_rows(void **state)
 {
         static const struct {
@@ -1219,6 +1244,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(property_rows, setup),
                 cmocka_unit_test_setup(property_values, setup),
+                cmocka_unit_test_setup(ready_in_time, setup),
                 cmocka_unit_test_setup(cc_sequences, setup),
                 cmocka_unit_test_setup(broken_on_request, setup),
                 cmocka_unit_test_setup(admission, setup),
