@@ -47,7 +47,7 @@ struct controller {
         uint32_t cc, csts;
         uint32_t kato;         /* ms in force; 0: off */
         uint32_t kato_connect; /* ms: what Connect set, and a reset brings back */
-        uint64_t ready_at;     /* ms: it was enabled, and CSTS.RDY is set then; 0: nothing is awaited */
+        uint64_t ready_at;     /* ms: enabled, CSTS.RDY is set then; 0: not awaited */
         uint64_t alive_until;  /* ms; the Keep Alive timer; 0: not running */
         bool traffic;          /* admin or I/O commands since the timer started */
         uint64_t idle_since;   /* ms */
