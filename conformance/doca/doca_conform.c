@@ -12,8 +12,8 @@
 #include "target/doca/doca_server.h"
 
 enum {
-        CLIENTS = 1024
-}; /* of the embedded target: those that have gone may still be on their way out */
+        CLIENTS = 1024, /* of the embedded target: who has gone may still be on the way out */
+};
 
 struct doca_conform_args {
         struct options o; /* first */

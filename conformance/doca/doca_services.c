@@ -184,8 +184,8 @@ const struct test_case doca_service_session = {
         .line = __LINE__
 };
 
-/* Nothing obliges a service to notice: who does not is advised. */
-/* A service that looks late may find what came late: three times are no chance. */
+/* Nothing obliges a service to notice: who does not is advised. One that looks late may find what came late: three times
+ * are no chance. */
 static void have_bad_session(struct t *t)
 {
         enum doca_rule rule = (enum doca_rule)t->test->rules[0];

@@ -79,7 +79,7 @@ static void tell_psk(const struct stage *s, struct auth_key *key)
                 tls_key_parse(key, s->play->psk);
 }
 
-/* As above. */
+/* Likewise a secret. */
 static void tell_secret(const struct stage *s, struct auth_key *key)
 {
         if (auth_key_parse(key, s->play->secret) && has_flaw(s, FLAW_HOST_KEY_CRC))

@@ -229,12 +229,13 @@ static bool has(uint8_t groups, uint8_t id)
         return id < AUTH_GROUPS && groups >> id & 1;
 }
 
-struct queue *challenged_queue_of(struct t *t, uint8_t groups)
+struct queue *challenged_queue_weakly(struct t *t, uint8_t groups, enum auth_weak weak)
 {
         struct queue *q = unproven_queue(t);
         const struct auth_view *v;
 
         begin_auth(q, 0, groups);
+        q->talk->host.weak = (uint8_t)weak;
         send_auth_message(q, next_message(q));
         v = receive_auth_message(q);
         require(t, !groups || (v->message == AUTH_CHALLENGE && has(groups, v->challenge->dhgid)),
@@ -242,6 +243,11 @@ struct queue *challenged_queue_of(struct t *t, uint8_t groups)
         if (q->talk->host.failed)
                 fail_transaction(q);
         return q;
+}
+
+struct queue *challenged_queue_of(struct t *t, uint8_t groups)
+{
+        return challenged_queue_weakly(t, groups, AUTH_STRONG);
 }
 
 struct queue *challenged_queue(struct t *t)

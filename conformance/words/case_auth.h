@@ -38,6 +38,8 @@ struct queue *unproven_io_queue(struct t *t);
 /* unproven_queue() as far as the controller's Challenge; groups: bits 1 << DHgID that are offered. */
 struct queue *challenged_queue_of(struct t *t, uint8_t groups);
 struct queue *challenged_queue(struct t *t); /* ... any */
+/* ... by a host whose DH value and session key are weak, and whose response goes with them. */
+struct queue *challenged_queue_weakly(struct t *t, uint8_t groups, enum auth_weak weak);
 
 /* What a sound host says next. */
 struct auth_draft *next_message(struct queue *q);

@@ -11,11 +11,8 @@ enum {
         WARNING_TEMP = 0x157, /* kelvins: WCTEMP */
         TEMP_SENSOR_ALL = 0xf,
         TEMP_HYSTERESIS = 22, /* bits of dw11 from here on: TMPTHMH is 0 */
-        TIMESTAMP_LEN = 8,
         TIMESTAMP_BITS = 48,
         TIMESTAMP_BY_HOST = 1 << 1, /* byte 6: origin: set by the host */
-        HOSTID_EXTENDED = 1 << 0,
-        HOST_BEHAVIOR_LEN = 512,
         HOST_BEHAVIOR_LBAFEE = 2,
         HOST_BEHAVIOR_COPY = 4, /* where CDFE is */
         COPY_ALWAYS = 3,        /* its formats that need not be enabled */
@@ -204,7 +201,7 @@ static uint32_t data_len(uint8_t fid, bool extended)
 /* Setting the Host Identifier is refused whatever it is: its data is not asked for. */
 uint16_t features_transfer(struct request *r)
 {
-        bool extended = le32_get(r->sqe.cdw11) & HOSTID_EXTENDED;
+        bool extended = le32_get(r->sqe.cdw11) & EXHID;
         uint32_t len = data_len(fid_of(r), extended);
 
         if (is_set(r) ? fid_of(r) == FEAT_HOSTID : feature_select(&r->sqe) >= FEATURE_CAPABILITIES)
@@ -328,7 +325,7 @@ static void get_timestamp(const struct admin *a, bool current)
 /* Fabrics knows the 128-bit one only. */
 static uint16_t get_hostid(const struct admin *a)
 {
-        if (!(le32_get(a->r->sqe.cdw11) & HOSTID_EXTENDED) || has_flaw(a->env, FLAW_HOSTID_REFUSED))
+        if (!(le32_get(a->r->sqe.cdw11) & EXHID) || has_flaw(a->env, FLAW_HOSTID_REFUSED))
                 return NVME_INVALID_FIELD;
         memcpy(a->r->data, a->ctrl->m.hostid, sizeof(a->ctrl->m.hostid));
         if (has_flaw(a->env, FLAW_HOSTID_HALF))

@@ -39,7 +39,7 @@ struct sanitize {
         uint64_t until; /* ms */
 };
 
-enum { AGENT_LEN = 512, AGENTS = 2, LABEL_LEN = 256 };
+enum { AGENTS = 2, LABEL_LEN = 256 };
 
 /* Features that all controllers of a subsystem share, and that outlive resets; its namespaces' as well
  * (struct nvme_ns: label, lba_ranges) have this lock. */

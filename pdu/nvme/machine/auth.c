@@ -139,29 +139,6 @@ static int draw_seqnum(const struct auth *a, uint32_t *s)
         return 0;
 }
 
-/* The own half of the DH exchange into out. */
-static int offer_dh(struct auth *a, uint8_t *out)
-{
-        if (crypto(a)->random(a->exponent, sizeof(a->exponent)) < 0)
-                return -1;
-        return crypto(a)->power((enum auth_group)a->group, NULL, a->exponent, sizeof(a->exponent),
-                                out);
-}
-
-/* DH values by which anybody knows the session key, as that of a Challenge: no other part of it is wrong then. */
-enum weak_dhv { STRONG = -1, ZERO, ONE };
-
-static enum weak_dhv weak_challenge(const struct auth *a)
-{
-        const struct rule_policy *p = a->cfg->policy;
-
-        if (a->cfg->role == PARTY_HOST)
-                return STRONG;
-        if (flawed(p, FLAW_AUTH_DHV_0) || flawed(p, FLAW_AUTH_DHVLEN_0))
-                return ZERO;
-        return flawed(p, FLAW_AUTH_DHV_1) ? ONE : STRONG;
-}
-
 static void put_small(uint8_t *number, unsigned len, uint8_t value)
 {
         memset(number, 0, len);
@@ -175,19 +152,39 @@ static bool is_small(const uint8_t *number, unsigned len)
         return number[len - 1] <= 1 && memcmp(number, zero, len - 1) == 0;
 }
 
+/* The own half of the DH exchange into out. */
+static int give_dh(struct auth *a, uint8_t *out)
+{
+        if (a->weak == AUTH_STRONG)
+                return crypto(a)->power((enum auth_group)a->group, NULL, a->exponent,
+                                        sizeof(a->exponent), out);
+        put_small(out, auth_group_len(a->group), a->weak == AUTH_ONE);
+        return 0;
+}
+
+static int offer_dh(struct auth *a, uint8_t *out)
+{
+        return crypto(a)->random(a->exponent, sizeof(a->exponent)) < 0 ? -1 : give_dh(a, out);
+}
+
+static bool takes_any_dhv(const struct auth *a)
+{
+        return flawed(a->cfg->policy,
+                      a->cfg->role == PARTY_HOST ? FLAW_HOST_AUTH_DHV : FLAW_AUTH_ANY_DHV);
+}
+
 /* g^xy mod p; of a weak value, where that is used, the value itself. -1: the peer's is not from 2 to p - 2. */
 static int share(struct auth *a, const uint8_t *value, uint8_t *shared)
 {
-        enum auth_group group = (enum auth_group)a->group;
         unsigned len = auth_group_len(a->group);
-        enum weak_dhv weak = weak_challenge(a);
 
-        if (weak != STRONG)
-                put_small(shared, len, (uint8_t)weak);
-        else if (flawed(a->cfg->policy, FLAW_HOST_AUTH_DHV) && is_small(value, len))
+        if (a->weak != AUTH_STRONG)
+                put_small(shared, len, a->weak == AUTH_ONE);
+        else if (takes_any_dhv(a) && is_small(value, len))
                 memcpy(shared, value, len);
         else
-                return crypto(a)->power(group, value, a->exponent, sizeof(a->exponent), shared);
+                return crypto(a)->power((enum auth_group)a->group, value, a->exponent,
+                                        sizeof(a->exponent), shared);
         return 0;
 }
 
@@ -236,7 +233,7 @@ static const char *wrong_dhv(const struct auth *a, const struct auth_view *v)
 {
         unsigned len = auth_group_len(a->group);
 
-        if (len > 0 && v->dhvlen == 0 && flawed(a->cfg->policy, FLAW_HOST_AUTH_DHV))
+        if (len > 0 && v->dhvlen == 0 && takes_any_dhv(a))
                 return NULL;
         if (len == 0 ? v->dhvlen != 0 : v->dhvlen == 0)
                 return "DHVLEN does not match the DH group";
@@ -343,18 +340,15 @@ static size_t make_challenge(struct auth *a, struct auth_header *h)
 {
         struct auth_challenge *c = (void *)h;
         unsigned hl = challenge_len(a), dhvlen = auth_group_len(a->group);
-        enum weak_dhv weak = weak_challenge(a);
 
         if (crypto(a)->random(a->c1, hl) < 0 || draw_seqnum(a, &a->s1) < 0 ||
             (dhvlen && offer_dh(a, c->values + hl) < 0))
                 return 0;
         if (violates(a, FAB_AUTH_FRESH))
                 memset(a->c1, 0x5a, hl);
-        if (weak != STRONG && dhvlen)
-                put_small(c->values + hl, dhvlen, (uint8_t)weak);
         if (flawed(a->cfg->policy, FLAW_AUTH_DHVLEN_0))
                 dhvlen = 0;
-        if (violates(a, FAB_AUTH_CHALLENGE) && weak == STRONG && hl == hash_len(a))
+        if (violates(a, FAB_AUTH_CHALLENGE) && !a->weak && hl == hash_len(a))
                 a->s1 = 0;
         c->hl = (uint8_t)hl;
         c->hashid = a->hash;
@@ -411,8 +405,7 @@ static size_t make_reply(struct auth *a, struct auth_header *h)
         a->mutual = a->cfg->keys.ctrl.len > 0;
         challenges = a->mutual || a->sc_c != AUTH_SC_NONE;
         if ((challenges && draw_challenge(a) < 0) || respond(a, PARTY_HOST, r->values) < 0 ||
-            (dhvlen && crypto(a)->power((enum auth_group)a->group, NULL, a->exponent,
-                                        sizeof(a->exponent), r->values + 2 * hl) < 0))
+            (dhvlen && give_dh(a, r->values + 2 * hl) < 0))
                 return 0;
         r->hl = (uint8_t)hl;
         r->cvalid = challenges;
@@ -511,9 +504,18 @@ static const struct step {
 };
 enum { STEPS = sizeof(sequence) / sizeof(sequence[0]) };
 
+static enum auth_weak weak_challenge(const struct rule_policy *p)
+{
+        if (flawed(p, FLAW_AUTH_DHV_0) || flawed(p, FLAW_AUTH_DHVLEN_0))
+                return AUTH_ZERO;
+        return flawed(p, FLAW_AUTH_DHV_1) ? AUTH_ONE : AUTH_STRONG;
+}
+
 void auth_start(struct auth *a, const struct auth_config *cfg)
 {
         *a = (struct auth) { .cfg = cfg };
+        if (cfg->role == PARTY_CONTROLLER)
+                a->weak = (uint8_t)weak_challenge(cfg->policy);
 }
 
 enum auth_turn auth_turn(const struct auth *a)

@@ -42,6 +42,9 @@ struct auth_config {     /* the caller's; outlives the transaction */
         const struct rule_policy *policy; /* what is overlooked and broken on purpose, or NULL */
 };
 
+/* DH values by which anybody knows the session key. */
+enum auth_weak { AUTH_STRONG, AUTH_ZERO, AUTH_ONE };
+
 enum { AUTH_EXPONENT = 64 }; /* bytes; 8.3.4.5.3 wants 256 bits or more */
 
 struct auth {
@@ -52,6 +55,7 @@ struct auth {
         /* A controller may set it after auth_start(): bits 1 << SC_C of what it agrees to on this queue;
          * 0: AUTH_SC_NONE alone. */
         uint8_t allowed;
+        uint8_t weak; /* enum auth_weak: the value it says, and goes by; set after auth_start() */
         uint8_t hash, group;
         bool mutual;    /* the controller has to authenticate itself, too */
         bool generated; /* there is a PSK */

@@ -7,9 +7,8 @@
 #include "pdu/core/plant.h"
 
 enum {
-        READY_TIMEOUT =
-            2, /* CAP.TO and CRTO.CRWMT, 500 ms units, beyond what it takes to be ready */
-        READY_UNIT = 500, /* ms */
+        READY_UNIT = 500,  /* ms */
+        READY_TIMEOUT = 2, /* of these, CAP.TO and CRTO.CRWMT: longer than ready_time by so many */
         CC_DEFINED = 0x00fffff1,
         ATTRIB_SIZE = 7,
 };

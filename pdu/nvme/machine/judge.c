@@ -11,7 +11,6 @@ enum {
         SECURITY_RECEIVE = 0x82,
         VENDOR = 0xc0,              /* opcodes and FCTYPEs from here on */
         LOG_OFFSET_INDEX = 1 << 23, /* CDW14 (OT): the offset counts entries */
-        HOSTID_EXTENDED = 1,        /* CDW11 (EXHID): of 128 bits */
 };
 
 bool sqe_counts_bytes(const struct queue_past *q, const union sqe *s)
@@ -94,15 +93,16 @@ static uint32_t feature_delivers(const union sqe *s)
                 return 0;
         switch (le32_get(s->cdw10) & 0xff) {
         case FEAT_LBA_RANGES:
-                return 64;
+                return LBA_RANGE_LEN;
         case FEAT_TIMESTAMP:
-                return 8;
+                return TIMESTAMP_LEN;
         case FEAT_HOST_BEHAVIOR:
+                return HOST_BEHAVIOR_LEN;
         case FEAT_AGENT:
         case FEAT_HOST_AGENT:
-                return 512;
+                return AGENT_LEN;
         case FEAT_HOSTID:
-                return le32_get(s->cdw11) & HOSTID_EXTENDED ? 16 : 8;
+                return le32_get(s->cdw11) & EXHID ? 16 : 8;
         default:
                 return 0;
         }

@@ -764,6 +764,15 @@ enum feature_id {
         FEAT_WRITE_PROTECT = 0x84,
 };
 
+/* Bytes of their structures, and CDW11 (EXHID) of Host Identifier: of 128 bits, else of 64. */
+enum {
+        TIMESTAMP_LEN = 8,
+        HOST_BEHAVIOR_LEN = 512,
+        AGENT_LEN = 512,
+        LBA_RANGE_LEN = 64,
+        EXHID = 1 << 0,
+};
+
 /* AER completion DW0: type 2:0, info 15:8, LID 23:16 */
 enum {
         AEN_ERROR = 0,
