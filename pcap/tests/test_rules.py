@@ -1911,7 +1911,7 @@ SOBER = {
                         {"srp/login/answer", "rdma/request/rnr-retry"}),
     "queue-of-a-lost-association": (lambda c: io_queue_stays(c, 8000), {"fab/association/host-ends"}),
     "long-sgl-refused": (lambda c: refuses_long(c, 0x300001), {"base/command/fields"}),
-    "overrun": (overrun, {"fab/queue/overrun"}),
+    "overrun": (overrun, {"fab/queue/outstanding"}),
     "reserved-fes-answered": (reserved_fes_answered, {"tcp/c2hdata/cccid", "tcp/termreq/fes-h2c"}),
     "no-capsule-data": (no_capsule_data, {"tcp/capsule/in-capsule-limit"}),
     "kick-start": (kick_start, {"tcp/header/flags-h2c"}),

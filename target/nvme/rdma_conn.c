@@ -108,10 +108,12 @@ static void take_capsule(struct rdma_conn *c, struct rdma_recv *rx)
  * taken at once. */
 static bool may_wait(struct rdma_conn *c)
 {
+        enum rule_id overrun = rdma_controller_overrun(c->machine);
+
         if (c->link.waits < c->entries)
                 return true;
-        if (!rule_in(&service(c)->policy.waived, FAB_OVERRUN)) {
-                end_for(c, FAB_OVERRUN);
+        if (!rule_in(&service(c)->policy.waived, overrun)) {
+                end_for(c, overrun);
                 return false;
         }
         take_capsule(c, rdma_link_oldest(&c->link));

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 enum {
-        SPARE_COMMANDS = 2, /* beyond the queue's size, where FAB_OVERRUN is waived */
+        SPARE_COMMANDS = 2, /* beyond the queue's size, where more is waived */
         DEPTH_DEFAULT = 1024,
 };
 
@@ -124,7 +124,8 @@ static bool overruns(struct queue_track *q)
 
         if (q->cids.left == 0)
                 drop_vanished(q);
-        return queue_breaks(q, full || (!q->passive && q->cids.left == 0), FAB_OVERRUN);
+        return queue_breaks(q, full || (!q->passive && q->cids.left == 0),
+                            q->no_flow_control ? FAB_OUTSTANDING : FAB_OVERRUN);
 }
 
 bool queue_track_refuses(struct queue_track *q, struct queue_cmd *cmd)

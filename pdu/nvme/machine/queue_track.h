@@ -73,7 +73,7 @@ struct queue_track {
         int dying; /* slot of the command that the controller's last word ended */
 };
 
-/* 0, or -1: out of memory. depth_max: entries of a queue, 0: 1024; more are FAB_OVERRUN. */
+/* 0, or -1: out of memory. depth_max: entries of a queue, 0: 1024; more are FAB_OVERRUN or FAB_OUTSTANDING. */
 int queue_track_init(struct queue_track *q, const struct queue_kind *kind, uint16_t depth_max,
                      const struct rule_set *waived);
 void queue_track_fini(struct queue_track *q);

@@ -435,6 +435,11 @@ static uint32_t capsule_max(const struct rdma_controller *c, const union sqe *sq
         return max;
 }
 
+enum rule_id rdma_controller_overrun(const struct rdma_controller *c)
+{
+        return c->sq.no_flow_control ? FAB_OUTSTANDING : FAB_OVERRUN;
+}
+
 /* As many commands are outstanding as the queue holds, and the host had to know it. */
 static bool overruns(const struct rdma_controller *c)
 {
@@ -445,7 +450,7 @@ static bool overruns(const struct rdma_controller *c)
 static bool is_refused(struct rdma_controller *c, const struct rdma_recv *rx, const union sqe *sqe)
 {
         return breaks(c, rx->bytes > capsule_max(c, sqe), RDMA_CMD_LONG) ||
-               breaks(c, overruns(c), FAB_OVERRUN);
+               breaks(c, overruns(c), rdma_controller_overrun(c));
 }
 
 /* One work request for each descriptor that some of the data goes to or comes from. */

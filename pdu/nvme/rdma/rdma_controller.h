@@ -55,6 +55,8 @@ struct requests *rdma_requests(struct rdma_controller *c);
 bool rdma_controller_received(struct rdma_controller *c, struct rdma_recv *rx);
 /* What the host did that ended it; RULE_NONE: nothing. */
 struct fault rdma_controller_fault(const struct rdma_controller *c);
+/* What a host breaks that sends more commands than its queue holds. */
+enum rule_id rdma_controller_overrun(const struct rdma_controller *c);
 
 /* Work requests that are ready, as one chain; NULL: none. They are outstanding from here on. Call
  * it once after each batch of completions, not from within an op: capsules that found no memory are

@@ -644,6 +644,7 @@ static void deep_queue(struct session *s)
 static void submission_queue(void **state)
 {
         const char *sqhd = "finding fab/queue/sqhd\n", *overrun = "fault fab/queue/overrun 0 0\n";
+        const char *outstanding = "fault fab/queue/outstanding 0 0\n";
         const char *unasked = "finding fab/queue/sqhd-ffffh-unasked\n";
         const struct track_limits shallow = { .depth_max = 4 }, passive = { .passive = true };
         static struct session s, deep;
@@ -654,7 +655,7 @@ static void submission_queue(void **state)
             { queue_of_4_filled, "", no_limits, 0 }, { queue_of_4_overrun, overrun, no_limits, 0 },
             { queue_of_4_overrun, "", no_limits, FAB_OVERRUN },
             { head_runs_ahead, overrun, no_limits, 0 }, { no_flow_control, "", no_limits, 0 },
-            { no_flow_control_overrun, overrun, no_limits, 0 },
+            { no_flow_control_overrun, outstanding, no_limits, 0 },
             { sqhd_though_disabled, sqhd, no_limits, 0 }, { heads_wrap, "", no_limits, 0 },
             { head_stuck, sqhd, no_limits, 0 }, { head_too_far, sqhd, no_limits, 0 },
             { head_not_of_the_queue, sqhd, no_limits, 0 },
