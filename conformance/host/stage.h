@@ -19,6 +19,7 @@ struct stage {
         char trsvcid[8], subnqn[NQN_FIELD]; /* the latter another one for each play */
         int64_t over_ns;                    /* when the host was through, or its time */
         uint64_t busy;   /* ms: when its last command but Keep Alive was read; 0: none yet */
+        uint64_t heard;  /* ms: when its last command was */
         bool untold;     /* the reference host does without TLS: the log tells of none */
         unsigned newest; /* number of the newest association that had one */
 };

@@ -102,15 +102,37 @@ static bool is_apart(const struct record *r) /* from what a host is asked to do 
         return r->session->qid == 0 && (r->sqe->opc == NVME_KEEP_ALIVE || r->sqe->opc == NVME_AER);
 }
 
+static uint64_t ms_of(const struct record *r)
+{
+        return (uint64_t)r->e->at.time_ns / NS_PER_MS;
+}
+
+static bool is_of_subsystem(const struct record *r)
+{
+        return r->session->assoc && !r->session->assoc->discovery;
+}
+
+static void see_silence(struct stage *s, const struct record *r)
+{
+        uint64_t now = ms_of(r);
+
+        if (!is_of_subsystem(r))
+                return;
+        if (s->heard && now - s->heard > s->seen->silent)
+                s->seen->silent = now - s->heard;
+        if (r->sqe)
+                s->heard = now;
+}
+
 /* Of those to the subsystem. */
 static void see_command(struct stage *s, const struct record *r)
 {
         const struct association *a = r->session->assoc;
-        uint64_t now = (uint64_t)r->e->at.time_ns / NS_PER_MS;
+        uint64_t now = ms_of(r);
 
         if (r->cmd)
                 r->cmd->user = (void *)(uintptr_t)r->session->commands; /* its number */
-        if (!a || a->discovery)
+        if (!is_of_subsystem(r))
                 return;
         s->seen->commands++;
         s->seen->io += r->session->qid > 0 && r->sqe->opc != NVME_FABRICS;
@@ -267,6 +289,7 @@ static void see(void *user, const struct record *r)
         seen->connections += r->e->kind == TRACE_OPENED;
         if (r->e->kind == TRACE_SECURED)
                 see_hello(seen, c, &r->e->hello);
+        see_silence(s, r);
         if (r->sqe)
                 see_command(s, r);
         if (r->ends && r->cmd)
