@@ -71,6 +71,9 @@ static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
 
 static const char *const slow_auth[] = { "delay=500ms cmd=fabrics:06h", NULL };
 
+/* It is left to the host to end the connection. */
+#define TERMINATES(f) .flaw = (f), .grace = TERM_GRACE_MS, .target.limits.term_timeout = PATIENCE
+
 #define SECURE(r, ...) PLAY_OF(play_legal, RULES(r), "tcp", __VA_ARGS__)
 /* As they stand; wrong; 48 bytes for SHA-384. */
 #define PSK_AS_IS "NVMeTLSkey-1:00:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"
@@ -193,8 +196,13 @@ static const struct host_case written[] = {
                 .flaw = FLAW_DISC_RESTLESS),
         PLAY_OF(play_ending, RULES(TCP_TERM_CLOSE_H2C), "tcp", "tcp/termreq/host-closes", MUST,
                 "The host ends the connection on which it receives C2HTermReq",
-                .flaw = FLAW_TERM_UNPROVOKED, .grace = TERM_GRACE_MS,
-                .target.limits.term_timeout = PATIENCE),
+                TERMINATES(FLAW_TERM_UNPROVOKED)),
+        PLAY_OF(play_ending, RULES(TCP_TERM_CLOSE_H2C), "tcp", "tcp/termreq/host-closes-setup", MUST,
+                "The host ends the connection on which C2HTermReq comes in place of ICResp",
+                TERMINATES(FLAW_IC_TERM)),
+        PLAY_OF(play_ending, RULES(TCP_TERM_CLOSE_H2C), "tcp", "tcp/termreq/host-closes-connect", MUST,
+                "The host ends the connection on which C2HTermReq comes in place of the Connect response",
+                TERMINATES(FLAW_TERM_CONNECT)),
         PLAY_OF(play_ending, RULES(TCP_IC_TIMEOUT), "tcp", "tcp/setup/ic-timeout", MUST,
                 "The host ends a connection on which no ICResp comes", .flaw = FLAW_IC_SILENT,
                 .target.limits.ic_timeout = PATIENCE),

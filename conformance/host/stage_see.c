@@ -43,6 +43,13 @@ static void see_line(struct t *t, const struct record *r)
                     line);
 }
 
+/* Whether the target ends connections by C2HTermReq, for nothing. */
+static bool ends_unprovoked(const struct play *p)
+{
+        return p->flaw == FLAW_TERM_UNPROVOKED || p->flaw == FLAW_TERM_CONNECT ||
+               p->flaw == FLAW_IC_TERM;
+}
+
 /* What a header has shown is told with the rest of its PDU, or after what the host made of it. */
 static void see_breach(const struct stage *s, const struct record *r)
 {
@@ -50,7 +57,7 @@ static void see_breach(const struct stage *s, const struct record *r)
         bool begins = s->play->flaw == FLAW_IC_SILENT && r->e->kind == TRACE_OPENED;
 
         if (c->spoilt || (!rule_in(&r->broken, s->play->breaks) && !begins &&
-                          (s->play->flaw != FLAW_TERM_UNPROVOKED || !is_pdu(r, PDU_C2H_TERM))))
+                          (!ends_unprovoked(s->play) || !is_pdu(r, PDU_C2H_TERM))))
                 return;
         c->spoilt = true;
         if (r->e->kind == TRACE_PDU || r->e->kind == TRACE_FAULT)

@@ -321,6 +321,19 @@ def test_a_host_that_sends_no_keep_alive(tmp_path):
     assert seen["verdict"] == "lenient" and "the connection ended" in seen["seen"]
 
 
+@pytest.mark.parametrize("case, last", [
+    ("tcp/termreq/host-closes-setup", "s.recv(128, socket.MSG_WAITALL)"),
+    ("tcp/termreq/host-closes-connect", "assert s.recv(24"),
+])
+def test_a_host_that_waits_on_after_a_termreq(case, last, tmp_path):
+    script = tmp_path / "stays.py"
+    script.write_text(SILENT.partition(last)[0] + "time.sleep(60)")
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else exec /usr/bin/python3 {script}; fi"
+    seen = results("--hook", hook, "--timeout-scale", 0.3, case, code=1)[case]
+    assert seen["verdict"] == "fail" and "neither failed nor disconnected" in seen["seen"], seen
+    assert verdicts("--hook", OURS, case) == {case: "pass"}
+
+
 def test_a_host_that_comes_back_to_a_target_that_is_gone(free_port):
     """Of the last play, at the same port: nothing is wrong with that, nor is it what was asked."""
     back = f"{shlex.quote(NVMFSPEC)} host identify -a $NVMF_TRADDR -s $NVMF_TRSVCID -n nqn.2026-01.io.nvmfspec:play-1-1 2>&1"

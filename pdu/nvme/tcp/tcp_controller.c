@@ -479,6 +479,13 @@ static uint8_t *short_room(struct tcp_controller *c)
                                           &(uint32_t) { 0 });
 }
 
+/* On request: a command that nothing is wrong with. */
+static bool ends_by(const struct tcp_controller *c, const union sqe *sqe)
+{
+        return (sqe->opc == NVME_WRITE && flawed(&c->policy, FLAW_TERM_UNPROVOKED)) ||
+               (sqe_is_connect(sqe) && flawed(&c->policy, FLAW_TERM_CONNECT));
+}
+
 /* At the header of a capsule. */
 static void aim_capsule(struct tcp_controller *c, const union pdu *h)
 {
@@ -488,7 +495,7 @@ static void aim_capsule(struct tcp_controller *c, const union pdu *h)
         else if (framer_data_len(&c->link.rx) > in_capsule_max(c, &h->cmd.sqe) &&
                  !link_waives(&c->link, TCP_ICD_LIMIT))
                 link_terminate(&c->link, rule_fault(TCP_ICD_LIMIT));
-        else if (h->cmd.sqe.opc == NVME_WRITE && flawed(&c->policy, FLAW_TERM_UNPROVOKED))
+        else if (ends_by(c, &h->cmd.sqe))
                 link_terminate(&c->link, rule_fault(TCP_ICD_LEN));
 }
 
@@ -612,6 +619,10 @@ static void answer_icreq(struct tcp_controller *c, const union pdu *h)
         }
         if (flawed(&c->policy, FLAW_IC_SILENT))
                 return;
+        if (flawed(&c->policy, FLAW_IC_TERM)) {
+                link_terminate(&c->link, rule_fault(TCP_ICREQ_HPDA));
+                return;
+        }
         if (c->ic_queued) /* TCP_ICREQ_ONCE waived: one answer to both */
                 return;
         if (link_violates(&c->link, TCP_ICRESP_FIRST))
