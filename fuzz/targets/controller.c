@@ -171,7 +171,7 @@ static void property(struct rig *rig)
         cmd.ofst = le32(how & 8 ? bytes_u32(&rig->in) : (uint32_t)PROP_CC);
         cmd.value = le64(how & 16 ? bytes_take(&rig->in, 8) : CC_EN | CC_IOSQES | CC_IOCQES);
         if (how & 32)
-                controller_property_get(&rig->c, &cmd, &cqe);
+                controller_property_get(&rig->c, &cmd, &cqe, rig->now);
         else
                 controller_property_set(&rig->c, &cmd, &cqe, rig->now);
         must(is_status(cqe_status(&cqe)));

@@ -307,7 +307,7 @@ int host_ctrl_identify(struct host_ctrl *c, uint8_t cns, uint32_t nsid, void *bu
 
 /* --- set-up ----------------------------------------------------------------------------------- */
 
-/* Polls CSTS until the bits in mask are `want`, up to `ms`. */
+/* Polls CSTS until the bits in mask are `want`, up to `ms`. Who stood still for longer than that looks once more. */
 static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned ms,
                      struct host_error *e)
 {
@@ -315,13 +315,15 @@ static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned
         unsigned pause = 100; /* us */
 
         for (;;) {
+                bool over = loop_now_ns() > end;
+
                 if (host_ctrl_property_get(c, PROP_CSTS, &csts, e) < 0)
                         return -1;
                 if ((csts & mask) == want)
                         return 0;
                 if (csts & CSTS_CFS)
                         return host_fail(e, HOST_STATUS, "controller reports a fatal status");
-                if (loop_now_ns() > end)
+                if (over)
                         return host_fail(e, HOST_STATUS,
                                          "timed out: CSTS & %xh is %xh after %u "
                                          "ms, not %xh",

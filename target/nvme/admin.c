@@ -188,7 +188,7 @@ uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct req
 static uint16_t property_get(struct admin *a)
 {
         pthread_mutex_lock(&a->ctrl->lock);
-        controller_property_get(&a->ctrl->m, &a->r->sqe.property, &a->r->cqe);
+        controller_property_get(&a->ctrl->m, &a->r->sqe.property, &a->r->cqe, a->now);
         pthread_mutex_unlock(&a->ctrl->lock);
         return cqe_status(&a->r->cqe);
 }

@@ -391,12 +391,24 @@ static uint16_t check_size(const struct controller *c, const struct property_cmd
         return size == property_size(le32_get(cmd->ofst)) ? 0 : refuse(c, FAB_PROP_SIZE);
 }
 
-void controller_property_get(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe)
+/* When its time has come: no host that asks waits for a tick that is late. */
+static void become_ready(struct controller *c, uint64_t now)
+{
+        if (c->ready_at == 0 || now < c->ready_at)
+                return;
+        c->ready_at = 0;
+        c->csts |= CSTS_RDY;
+}
+
+void controller_property_get(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe,
+                             uint64_t now)
 {
         uint64_t value = 0;
-        uint16_t status = property(c, le32_get(cmd->ofst), &value) ? check_size(c, cmd)
-                                                                   : refuse(c, FAB_PROP_OFFSET);
+        uint16_t status;
 
+        become_ready(c, now);
+        status = property(c, le32_get(cmd->ofst), &value) ? check_size(c, cmd)
+                                                          : refuse(c, FAB_PROP_OFFSET);
         if (c->overwritten.done && c->overwritten.ofst == le32_get(cmd->ofst))
                 value = c->overwritten.value;
         end(cqe, status);
@@ -525,17 +537,9 @@ static bool tick_idle(struct controller *c, uint64_t now)
         return die(c);
 }
 
-static void tick_ready(struct controller *c, uint64_t now)
-{
-        if (c->ready_at == 0 || now < c->ready_at)
-                return;
-        c->ready_at = 0;
-        c->csts |= CSTS_RDY;
-}
-
 bool controller_tick(struct controller *c, uint64_t now)
 {
-        tick_ready(c, now);
+        become_ready(c, now);
         if (c->dead)
                 return false;
         if (c->alive_until > 0)

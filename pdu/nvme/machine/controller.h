@@ -107,7 +107,8 @@ bool controller_supports(const struct controller_config *cfg, uint8_t opc);
  * A Property Set that clears CC.EN is a Controller Reset: I/O queues are the owner's to close and
  * parked AERs to take away (controller_aer_take()), without a response (3.7.2).
  */
-void controller_property_get(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe);
+void controller_property_get(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe,
+                             uint64_t now);
 void controller_property_set(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe,
                              uint64_t now);
 /* After a Property Set that asks for a shutdown, if the owner has something to do for it: SHST says that

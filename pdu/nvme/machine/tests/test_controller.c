@@ -83,15 +83,21 @@ static uint16_t set(struct controller *c, uint32_t ofst, uint8_t attrib, uint64_
         return cqe_status(&cqe);
 }
 
-static uint16_t get(struct controller *c, uint32_t ofst, uint8_t attrib, uint64_t *value)
+static uint16_t get_at(struct controller *c, uint32_t ofst, uint8_t attrib, uint64_t *value,
+                       uint64_t now)
 {
         struct property_cmd cmd = { .ofst = le32(ofst), .attrib = attrib };
         struct cqe cqe;
 
         memset(&cqe, 0xff, sizeof(cqe));
-        controller_property_get(c, &cmd, &cqe);
+        controller_property_get(c, &cmd, &cqe, now);
         *value = le64_get(cqe.result);
         return cqe_status(&cqe);
+}
+
+static uint16_t get(struct controller *c, uint32_t ofst, uint8_t attrib, uint64_t *value)
+{
+        return get_at(c, ofst, attrib, value, 0);
 }
 
 static void set_cc(struct controller *c, uint32_t cc, uint64_t now)
@@ -120,11 +126,17 @@ static void ready_in_time(void **state)
         (void)state;
         cfg.ready_time = 3000;
         c = made(&cfg);
-        set_cc(&c, CC_ON, 1000);
-        assert_true(controller_tick(&c, 3999));
-        assert_int_equal(c.csts, 0);
-        assert_true(controller_tick(&c, 4000));
-        assert_int_equal(c.csts, CSTS_RDY);
+        for (int asked = 0; asked < 2; asked++) { /* by a tick, or as it is asked */
+                set_cc(&c, CC_ON, 1000);
+                assert_true(controller_tick(&c, 3999));
+                assert_int_equal(get_at(&c, PROP_CSTS, PROP_ATTRIB_4, &value, 3999), 0);
+                assert_int_equal(value, 0);
+                assert_true(asked || controller_tick(&c, 4000));
+                assert_int_equal(get_at(&c, PROP_CSTS, PROP_ATTRIB_4, &value, asked ? 4000 : 0), 0);
+                assert_int_equal(value, CSTS_RDY);
+                set_cc(&c, 0, 4500);
+        }
+        set_cc(&c, CC_ON, 4600);
         assert_int_equal(get(&c, PROP_CAP, PROP_ATTRIB_8, &value), 0);
         assert_true(CAP_TO(value) * 500 > 3000);
         assert_int_equal(get(&c, PROP_CRTO, PROP_ATTRIB_4, &value), 0);
