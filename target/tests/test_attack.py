@@ -174,6 +174,7 @@ def borne(t, *host, attacked=NQN):
             for pid in t.process.pid, control.process.pid, os.getpid():
                 hurry(pid)
             beside = Beside(t, control, *host)
+            read_one_by_one([t] * 2 * len(list(threads(t.process.pid))), *host)  # all reactors have buffers
             controllers = room(t, attacked)
             time.sleep(0.5)
             files, rss = t.files(), t.rss()
