@@ -72,7 +72,7 @@ static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
 static const char *const slow_auth[] = { "delay=500ms cmd=fabrics:06h", NULL };
 
 /* It is left to the host to end the connection. */
-#define TERMINATES(f) .flaw = (f), .grace = TERM_GRACE_MS, .target.limits.term_timeout = PATIENCE
+#define TERMINATES(f)  .flaw = (f), .grace = TERM_GRACE_MS, .target.limits.term_timeout = PATIENCE
 
 #define SECURE(r, ...) PLAY_OF(play_legal, RULES(r), "tcp", __VA_ARGS__)
 /* As they stand; wrong; 48 bytes for SHA-384. */
@@ -462,7 +462,8 @@ static void play_idle(struct t *t)
                 skip(t, "the host did not ask for Keep Alive");
         if (fails && seen.silent >= seen.kato) {
                 lenient(t, "the association lives on",
-                        "the host sent no command for %u ms, with a KATO of %u ms, and ended with %d: %s",
+                        "the host sent no command for %u ms, with a KATO of %u ms, and ended with "
+                        "%d: %s",
                         (unsigned)seen.silent, (unsigned)seen.kato, seen.status, seen.says);
                 return;
         }

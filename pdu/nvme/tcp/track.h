@@ -54,7 +54,7 @@ struct track_r2t { /* one that is not served yet */
 struct track;
 
 struct track_limits {
-        uint16_t depth_max; /* entries of a queue; more are FAB_OVERRUN or FAB_OUTSTANDING. 0: 1024 */
+        uint16_t depth_max; /* entries of a queue; more are an overrun. 0: 1024 */
         uint16_t r2ts_max;  /* outstanding R2Ts of the connection; more are TCP_R2T_LIMIT. 0: 256 */
         bool findings;      /* look for what ends nothing, too */
         bool passive;       /* a capture: where the two directions may race, one more is allowed */

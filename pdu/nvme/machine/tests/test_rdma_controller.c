@@ -1326,7 +1326,8 @@ static void flow_control(void **state)
                         assert_true(!ends || b->n_held == DEPTH - 1);
                 }
                 assert_int_equal(ends, off);
-                assert_int_equal(rdma_controller_fault(b->c).rule, off ? FAB_OUTSTANDING : RULE_NONE);
+                assert_int_equal(rdma_controller_fault(b->c).rule,
+                                 off ? FAB_OUTSTANDING : RULE_NONE);
                 bench_free(b);
         }
 }
