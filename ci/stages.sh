@@ -33,6 +33,7 @@ patience=${NVMFSPEC_PATIENCE:-$((4 * speed))} # limits of tests are for what han
 
 export NVMFSPEC_NEEDS=fail # ci/setup has installed what tests compare with
 export NVMFSPEC_PATIENCE=$patience
+export NVMFSPEC_SPEED=$speed # limits in what the guest's suites judge, too, are for a machine of usual speed
 export NVMFSPEC_RUNNING=$ci_out/running
 export NVMFSPEC=$root/build/nvmfspec
 

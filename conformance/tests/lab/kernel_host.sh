@@ -6,8 +6,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 . "$root/target/tests/lab/lib.sh"
 load nvme-"$trtype"
 for which in io admin; do
-        echo 2 >/sys/module/nvme_core/parameters/${which}_timeout # seconds; what is overlooked is waited for
+        echo $((2 * ${NVMFSPEC_SPEED:-1})) >/sys/module/nvme_core/parameters/${which}_timeout # seconds; what is overlooked is waited for
 done
-"$NVMFSPEC" conform --role host -t "$trtype" -a "$addr" --hook "$root/conformance/hooks/nvme-cli.sh" --brief \
+"$NVMFSPEC" conform --role host -t "$trtype" -a "$addr" --hook "$root/conformance/hooks/nvme-cli.sh" --brief --timeout-scale "${NVMFSPEC_SPEED:-1}" \
         --baseline "${BASELINE:-$root/conformance/baseline/linux-host-$trtype.txt}" "$@"
 dmesg_clean

@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 nqn=nqn.2026-01.lab:kernel
 
 nvmet_up tcp 127.0.0.1 "$nqn" /dev/ram0
-"$NVMFSPEC" conform -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" --allow-write 1 --brief \
+"$NVMFSPEC" conform -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" --allow-write 1 --brief --timeout-scale "${NVMFSPEC_SPEED:-1}" \
         --change "bash $root/conformance/tests/lab/nvmet_change.sh $nqn" \
         --baseline "${BASELINE:-$root/conformance/baseline/nvmet-tcp.txt}" "$@"
 nvmet_down

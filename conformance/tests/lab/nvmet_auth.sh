@@ -13,7 +13,7 @@ nvmet_host "$nqn" "$host" "$key" "$ctrl_key" "$1" "$2"
 shift 2
 status=0
 "$NVMFSPEC" conform -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" -q "$host" -S "$key" -C "$ctrl_key" \
-        --allow-write 1 --brief \
+        --allow-write 1 --brief --timeout-scale "${NVMFSPEC_SPEED:-1}" \
         --baseline "${BASELINE:-$root/conformance/baseline/nvmet-tcp.txt}" "$@" || status=$?
 nvmet_down
 dmesg_clean

@@ -15,6 +15,6 @@ ctrl_key=$(tool nvme gen-dhchap-key -m 1 -n "$nqn")
 nvmet_tls 127.0.0.1 "$nqn" /dev/ram0 'not required'
 nvmet_host "$nqn" "$host" "$key" "$ctrl_key" 'hmac(sha256)' ffdhe2048
 "$NVMFSPEC" conform -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" -q "$host" -S "$key" -C "$ctrl_key" \
-        --allow-write 1 --brief --timeout-scale 3 --baseline "${BASELINE:-$root/conformance/baseline/nvmet-2.1.txt}" "$@"
+        --allow-write 1 --brief --timeout-scale $((3 * ${NVMFSPEC_SPEED:-1})) --baseline "${BASELINE:-$root/conformance/baseline/nvmet-2.1.txt}" "$@"
 nvmet_down
 dmesg_clean

@@ -9,7 +9,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 nqn=nqn.2026-01.lab:kernel
 device=$1
 shift
-options=(--allow-write 1 --brief --jobs 4 --baseline
+options=(--allow-write 1 --brief --jobs 4 --timeout-scale "${NVMFSPEC_SPEED:-1}" --baseline
         "${BASELINE:-$root/conformance/baseline/nvmet-rdma.txt}")
 # what soft iWARP's own errors end is not on its list
 [ "$device" != siw ] || options+=(--baseline-lax)

@@ -24,7 +24,7 @@ give "$work/other" "$host-2"
 nvmet_tls 127.0.0.1 "$nqn" /dev/ram0 required
 cat "$root"/conformance/baseline/nvmet-{tcp,tls}.txt >"$work/baseline"
 "$NVMFSPEC" conform -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" -q "$host" --tls-key "@$work/key" \
-        --tls-host "$host-2=@$work/other" --allow-write 1 --brief -j 2 --timeout-scale 3 \
+        --tls-host "$host-2=@$work/other" --allow-write 1 --brief -j 2 --timeout-scale $((3 * ${NVMFSPEC_SPEED:-1})) \
         --change "bash $root/conformance/tests/lab/nvmet_change.sh $nqn" \
         --exclude tcp/setup/close-storm --exclude tcp/setup/reset-storm --exclude tcp/setup/refusal-storm \
         --exclude tcp/h2cdata/reset-midway \

@@ -11,7 +11,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 . "$root/ci/lab.d/net.sh"
 . "$root/ci/lab.d/nvmet.sh"
 device=$1
-conform() { "$NVMFSPEC" conform -t rdma -a 10.0.0.2 --allow-write 1 --brief --jobs 4 "$@"; }
+conform() { "$NVMFSPEC" conform -t rdma -a 10.0.0.2 --allow-write 1 --brief --jobs 4 --timeout-scale "${NVMFSPEC_SPEED:-1}" "$@"; }
 
 wire_up
 rdma_up "$device"

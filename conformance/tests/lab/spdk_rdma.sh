@@ -50,7 +50,7 @@ rdma_up "$device"
 timeout 5 bash -c 'echo >/dev/tcp/10.0.0.2/9' 2>/dev/null || true
 bash "$work/start"
 status=0
-"$NVMFSPEC" conform -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" --allow-write 1 --brief --jobs 1 --timeout-scale 2 \
+"$NVMFSPEC" conform -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" --allow-write 1 --brief --jobs 1 --timeout-scale $((2 * ${NVMFSPEC_SPEED:-1})) \
         --restart "bash $work/start" --baseline "$root/conformance/baseline/spdk-tcp.txt" \
         --baseline "$root/conformance/baseline/spdk-rdma.txt" --baseline-lax "$@" || status=$?
 exit $status

@@ -10,7 +10,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 . "$root/ci/lab.d/srpt.sh"
 port=5555 receives=$1
 shift
-options=(--allow-write --brief --jobs 4 --baseline "${BASELINE:-$root/conformance/baseline/ib_srpt.txt}" --slow-lun 1)
+options=(--allow-write --brief --jobs 4 --timeout-scale "${NVMFSPEC_SPEED:-1}" --slow-lun 1
+        --baseline "${BASELINE:-$root/conformance/baseline/ib_srpt.txt}")
 [ -n "${DEADLY:-}" ] || while read -r id _ where _; do
         case $where in "#" | "$receives") options+=(--exclude "$id") ;; esac
 done < <(grep '^[a-z]' "$root/conformance/baseline/ib_srpt-deadly.txt")

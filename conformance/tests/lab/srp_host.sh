@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 . "$root/ci/lab.d/net.sh"
 . "$root/ci/lab.d/nvmet.sh"
-options=(--brief --baseline "${BASELINE:-$root/conformance/baseline/linux-host-srp.txt}")
+options=(--brief --timeout-scale "${NVMFSPEC_SPEED:-1}" --baseline "${BASELINE:-$root/conformance/baseline/linux-host-srp.txt}")
 [ -n "${DEADLY:-}" ] || while read -r id _; do
         options+=(--exclude "$id")
 done < <(grep '^[a-z]' "$root/conformance/baseline/linux-host-srp-deadly.txt")

@@ -21,7 +21,8 @@ grep -q listening "$log" || { cat "$log" >&2; exit 1; }
 baseline=()
 [ "$device" != siw ] || baseline=(--baseline "$root/conformance/baseline/siw.txt")
 status=0
-"$NVMFSPEC" conform -t rdma -a 10.0.0.2 --allow-write 1 --brief --jobs 4 "${baseline[@]}" "$@" || status=$?
+"$NVMFSPEC" conform -t rdma -a 10.0.0.2 --allow-write 1 --brief --jobs 4 --timeout-scale "${NVMFSPEC_SPEED:-1}" \
+        "${baseline[@]}" "$@" || status=$?
 kill $target
 wait $target || status=$?
 exit $status
