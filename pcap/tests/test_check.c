@@ -14,22 +14,15 @@
 #include "capfile.h"
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
+#include "pdu/io/tests/memory_file.h"
 #include "run.h"
 
-static char path[] = "/tmp/test_check.XXXXXX", out[1 << 20];
+static char path[MEMORY_FILE], out[1 << 20];
 
 static int make_path(void **state)
 {
-        int fd = mkstemp(path);
-
         (void)state;
-        return fd < 0 ? -1 : close(fd);
-}
-
-static int drop_path(void **state)
-{
-        (void)state;
-        return unlink(path);
+        return memory_file(path);
 }
 
 static int run(char **argv, int argc)
@@ -340,5 +333,5 @@ int main(void)
                 cmocka_unit_test(test_damage),
         };
 
-        return cmocka_run_group_tests(tests, make_path, drop_path);
+        return cmocka_run_group_tests(tests, make_path, NULL);
 }

@@ -14,22 +14,15 @@
 #include "pcap/nvme/family.h"
 #include "pdu/core/crc32c.h"
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/tests/memory_file.h"
 #include "pdu/nvme/wire/text.h"
 
-static char path[] = "/tmp/test_iwarp.XXXXXX", err[256];
+static char path[MEMORY_FILE], err[256];
 
 static int make_path(void **state)
 {
-        int fd = mkstemp(path);
-
         (void)state;
-        return fd < 0 ? -1 : close(fd);
-}
-
-static int drop_path(void **state)
-{
-        (void)state;
-        return unlink(path);
+        return memory_file(path);
 }
 
 /* --- an encoder ------------------------------------------------------------------------------- */
@@ -349,5 +342,5 @@ int main(void)
                 cmocka_unit_test(test_nonsense),
         };
 
-        return cmocka_run_group_tests(tests, make_path, drop_path);
+        return cmocka_run_group_tests(tests, make_path, NULL);
 }

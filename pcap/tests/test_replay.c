@@ -8,6 +8,7 @@
 
 #include "capfile.h"
 #include "pcap/replay/replay.h"
+#include "pdu/io/tests/memory_file.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/wire/fabrics.h"
 #include "target/nvme/target.h"
@@ -279,13 +280,11 @@ static void test_nobody_there(void **state)
 /* What lost frames took away is left out, with the reason; each command is told once. */
 static void test_lossy(void **state)
 {
-        char path[] = "/tmp/replay-lossy-XXXXXX";
-        int fd = mkstemp(path);
+        char path[MEMORY_FILE];
         uint64_t seed = 7;
 
         (void)state;
-        assert_true(fd >= 0);
-        close(fd);
+        assert_int_equal(memory_file(path), 0);
         for (unsigned i = 0; i < 24; i++) {
                 static struct bench b;
                 struct capfile c;
@@ -304,19 +303,16 @@ static void test_lossy(void **state)
                 cap_free(&c);
                 stop(&b);
         }
-        unlink(path);
 }
 
 /* Bytes of headers and commands that are anything at all: whatever is sent, each command is told. */
 static void test_damaged(void **state)
 {
-        char path[] = "/tmp/replay-damaged-XXXXXX";
-        int fd = mkstemp(path);
+        char path[MEMORY_FILE];
         uint64_t seed = 99;
 
         (void)state;
-        assert_true(fd >= 0);
-        close(fd);
+        assert_int_equal(memory_file(path), 0);
         for (unsigned i = 0; i < 40; i++) {
                 struct trace_options trace = { 0 };
                 static struct bench b;
@@ -339,7 +335,6 @@ static void test_damaged(void **state)
                 cap_free(&c);
                 stop(&b);
         }
-        unlink(path);
 }
 
 /* --- answers side by side --------------------------------------------------------------------- */

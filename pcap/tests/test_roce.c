@@ -9,27 +9,26 @@
 
 #include "capfile.h"
 #include "pcap/nvme/family.h"
+#include "pdu/io/tests/memory_file.h"
 
 enum { RXE = 2, BTH = 14 + 20 + 8 };
 enum { CM = 0x64, CM_REQ = 0x10, CM_REJ = 0x12, CM_REP = 0x13, ATTRIBUTE = 12 + 8 + 17 };
 
-static char path[] = "/tmp/test_roce.XXXXXX", err[256];
+static char path[MEMORY_FILE], err[256];
 static struct capfile c;
 
 static int set_up(void **state)
 {
-        int fd = mkstemp(path);
-
         (void)state;
         cap_load(&c, captures[RXE]);
-        return fd < 0 ? -1 : close(fd);
+        return memory_file(path);
 }
 
 static int tear_down(void **state)
 {
         (void)state;
         cap_free(&c);
-        return unlink(path);
+        return 0;
 }
 
 static struct {

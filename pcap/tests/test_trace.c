@@ -12,22 +12,15 @@
 #include "pcap/nvme/judge.h"
 #include "pcap/trace/keep.h"
 #include "pdu/core/tests/rounds.h"
+#include "pdu/io/tests/memory_file.h"
 #include "pdu/nvme/wire/identify.h"
 
-static char path[] = "/tmp/test_trace.XXXXXX", err[256];
+static char path[MEMORY_FILE], err[256];
 
 static int make_path(void **state)
 {
-        int fd = mkstemp(path);
-
         (void)state;
-        return fd < 0 ? -1 : close(fd);
-}
-
-static int drop_path(void **state)
-{
-        (void)state;
-        return unlink(path);
+        return memory_file(path);
 }
 
 /* --- what was seen ---------------------------------------------------------------------------- */
@@ -441,5 +434,5 @@ int main(void)
                 cmocka_unit_test(test_logs_that_are_kept),
         };
 
-        return cmocka_run_group_tests(tests, make_path, drop_path);
+        return cmocka_run_group_tests(tests, make_path, NULL);
 }

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { WINDOW_FIRST = 1 << 16 }; /* bytes: none of a whole mapping for files of a few records */
+
 int window_open(struct capture_window *w, const char *path)
 {
-        *w = (struct capture_window) { .bytes = malloc(WINDOW_MAX) };
+        *w = (struct capture_window) { .bytes = malloc(WINDOW_FIRST), .room = WINDOW_FIRST };
         if (!w->bytes) {
                 errno = ENOMEM;
                 return -1;
@@ -30,15 +33,34 @@ void window_close(struct capture_window *w)
         free(w->bytes);
 }
 
+static bool make_room(struct capture_window *w, size_t n)
+{
+        size_t room = w->room;
+        uint8_t *bytes;
+
+        while (room < n)
+                room *= 2;
+        bytes = room > w->room ? realloc(w->bytes, room) : w->bytes;
+        if (!bytes) {
+                snprintf(w->why, sizeof(w->why), "%s", strerror(ENOMEM));
+                return false;
+        }
+        w->bytes = bytes;
+        w->room = room;
+        return true;
+}
+
 ssize_t window_fill(struct capture_window *w, size_t n)
 {
         if (w->end - w->start >= n)
                 return (ssize_t)(w->end - w->start);
+        if (!make_room(w, n))
+                return -1;
         memmove(w->bytes, w->bytes + w->start, w->end - w->start);
         w->end -= w->start;
         w->start = 0;
         while (w->end < n) {
-                ssize_t got = read(w->fd, w->bytes + w->end, WINDOW_MAX - w->end);
+                ssize_t got = read(w->fd, w->bytes + w->end, w->room - w->end);
 
                 if (got < 0 && errno == EINTR)
                         continue;

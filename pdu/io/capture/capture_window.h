@@ -12,6 +12,7 @@ struct capture_window {
         int fd;
         uint8_t *bytes;    /* those from `start` to `end` are read and not taken */
         size_t start, end; /* who takes some advances start */
+        size_t room;       /* bytes: grows as one piece needs it */
         uint64_t read;     /* bytes of the file before `end` */
         char why[120];     /* what the last failure was, or "" */
 };

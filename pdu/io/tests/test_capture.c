@@ -9,26 +9,29 @@
 #include <unistd.h>
 
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/tests/memory_file.h"
 #include "pdu/nvme/wire/text.h"
 
 /* --- a capture to write, and what is read of it ----------------------------------------------- */
 
-static char path[] = "/tmp/test_capture.XXXXXX", err[256];
+static char path[MEMORY_FILE], err[256];
 static struct capture_writer *out;
 static struct capture_flow flow;
 
-static int make_path(void **state)
+static char disk[] = "/tmp/test_capture.XXXXXX"; /* where there are to be others beside it */
+
+static int make_paths(void **state)
 {
-        int fd = mkstemp(path);
+        int fd = mkstemp(disk);
 
         (void)state;
-        return fd < 0 ? -1 : close(fd);
+        return fd < 0 || close(fd) < 0 ? -1 : memory_file(path);
 }
 
-static int drop_path(void **state)
+static int drop_disk(void **state)
 {
         (void)state;
-        return unlink(path);
+        return unlink(disk);
 }
 
 static void begin(void)
@@ -438,7 +441,7 @@ static void test_sliced(void **state)
         assert_int_equal(capture_writer_close(out), 0);
         in = pcap_open_offline(path, err);
         assert_non_null(in);
-        assert_int_equal(unlink(path), 0);
+        assert_int_equal(memory_file(path), 0); /* `in` still reads the other one */
         to = pcap_dump_open(in, path);
         assert_non_null(to);
         while (pcap_next_ex(in, &head, &p) == 1) {
@@ -770,7 +773,7 @@ static void test_a_recording_ends_at_its_limit(void **state)
 
         (void)state;
         for (unsigned i = 0; i < COUNT(suffixes); i++) {
-                snprintf(file, sizeof(file), "%s%s", path, suffixes[i]);
+                snprintf(file, sizeof(file), "%s%s", disk, suffixes[i]);
                 snprintf(next, sizeof(next), "%s.1", file);
                 assert_int_equal(write_many(file, 1), 0);
                 assert_in_range(size_of(file), LIMIT - 150, LIMIT); /* one more did not fit */
@@ -786,15 +789,15 @@ static void test_a_ring_of_recordings(void **state)
         char file[64];
 
         (void)state;
-        assert_int_equal(write_many(path, RING), 0);
+        assert_int_equal(write_many(disk, RING), 0);
         for (unsigned i = 0; i < RING; i++) {
-                snprintf(file, sizeof(file), i ? "%s.%u" : "%s", path, i);
+                snprintf(file, sizeof(file), i ? "%s.%u" : "%s", disk, i);
                 assert_in_range(size_of(file), LIMIT / 4, LIMIT);
                 assert_begins(file, "1 midstream@1; 1h 'one of the many");
                 if (i > 0)
                         unlink(file);
         }
-        snprintf(file, sizeof(file), "%s.%u", path, (unsigned)RING);
+        snprintf(file, sizeof(file), "%s.%u", disk, (unsigned)RING);
         assert_int_equal(size_of(file), -1);
 }
 
@@ -804,10 +807,10 @@ static void test_a_ring_that_cannot_continue(void **state)
         char next[64];
 
         (void)state;
-        snprintf(next, sizeof(next), "%s.1", path);
+        snprintf(next, sizeof(next), "%s.1", disk);
         assert_int_equal(mkdir(next, 0700), 0);
-        assert_int_equal(write_many(path, RING), -1);
-        assert_begins(path, "1 open@1; 1h 'one of the many");
+        assert_int_equal(write_many(disk, RING), -1);
+        assert_begins(disk, "1 open@1; 1h 'one of the many");
         assert_int_equal(rmdir(next), 0);
 }
 
@@ -845,5 +848,5 @@ int main(void)
                 cmocka_unit_test(test_a_ring_that_cannot_continue),
         };
 
-        return cmocka_run_group_tests(tests, make_path, drop_path);
+        return cmocka_run_group_tests(tests, make_paths, drop_disk);
 }

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "pdu/io/capture/capture_file.h"
+#include "pdu/io/tests/memory_file.h"
 
 enum { FRAMES = 40, ROUNDS = 400, FILE_MAX = 4 << 20 };
 
-static char path[] = "/tmp/test_capture_file.XXXXXX", err[256];
+static char path[MEMORY_FILE], err[256];
 static uint8_t *bytes;
 static size_t len;
 static uint64_t seed = 1;
@@ -25,18 +26,16 @@ static uint32_t random_below(uint32_t n)
 
 static int set_up(void **state)
 {
-        int fd = mkstemp(path);
-
         (void)state;
         bytes = malloc(FILE_MAX);
-        return !bytes || fd < 0 ? -1 : close(fd);
+        return bytes ? memory_file(path) : -1;
 }
 
 static int tear_down(void **state)
 {
         (void)state;
         free(bytes);
-        return unlink(path);
+        return 0;
 }
 
 static void put32(uint32_t v, bool swapped)
