@@ -63,7 +63,7 @@ copy() { dd "$@" status=none; }
 within "$(of_30 9)" login
 dev=$(disk)
 head -c 1M /dev/urandom >"$work/pattern"
-within "$(of_30 4)" copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
-within "$(of_30 4)" copy if="$work/pattern" of="$dev" bs=128k conv=fsync oflag=direct
+within "$(of_30 4)" copy if="$work/pattern" of="$dev" bs=4k conv=nocreat count=16 oflag=direct
+within "$(of_30 4)" copy if="$work/pattern" of="$dev" bs=128k conv=fsync,nocreat oflag=direct
 within "$(of_30 4)" copy if="$dev" of="$work/back" bs=128k count=8 iflag=direct
 cmp "$work/pattern" "$work/back" >&2

@@ -61,9 +61,9 @@ within "$(of_30 8)" nvme connect "${at[@]}" -n "$NVMF_SUBNQN" -i 2 -D --ctrl-los
         "${options[@]}" >/dev/null
 dev=$(device)
 head -c 4M /dev/urandom >"$work/pattern"
-within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=64k conv=fsync # many at once
-within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=256k count=4 oflag=direct
-within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
+within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=64k conv=fsync,nocreat # many at once
+within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=256k conv=nocreat count=4 oflag=direct
+within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=4k conv=nocreat count=16 oflag=direct
 sleep "$NVMF_IDLE"
 within "$(of_30 10)" copy if="$dev" of="$work/back" bs=256k count=16 iflag=direct
 cmp "$work/pattern" "$work/back" >&2

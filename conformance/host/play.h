@@ -62,7 +62,7 @@ struct played {
         uint32_t kato;          /* ms: what it asked for */
         uint64_t idle;          /* ms: the longest time without a command but Keep Alive, */
         bool renewed;           /* which it ended by those of a new association */
-        uint64_t silent;        /* ms: the longest time of a connection without any command */
+        uint64_t silent;        /* ms: the longest time without any command of it */
 
         /* The connections on which the target was seen to break the rule: */
         bool broken;   /* there are any */

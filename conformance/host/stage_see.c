@@ -119,11 +119,12 @@ static bool is_of_subsystem(const struct record *r)
         return r->session->assoc && !r->session->assoc->discovery;
 }
 
+/* Of a host that is not through yet: what becomes of its connections afterwards is no silence of its. */
 static void see_silence(struct stage *s, const struct record *r)
 {
         uint64_t now = ms_of(r);
 
-        if (!is_of_subsystem(r))
+        if (!is_of_subsystem(r) || r->e->at.time_ns >= s->over_ns)
                 return;
         if (s->heard && now - s->heard > s->seen->silent)
                 s->seen->silent = now - s->heard;

@@ -47,11 +47,13 @@ struct suite_conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsign
         conn_init(&c->base, &tcp, no, log);
         overlook(c);
         framer_init(&c->rx, PARTY_CONTROLLER, &c->waived);
-        framer_attach(&c->rx, c->buf, sizeof(c->buf));
+        c->buf = malloc(FRAMER_BUFFER_MIN);
+        framer_attach(&c->rx, c->buf, FRAMER_BUFFER_MIN);
         c->track = track_new(&limits, &c->waived_track);
-        if (!c->track)
+        if (!c->buf || !c->track)
                 snprintf(error, size, "out of memory");
-        if (!c->track || stream_connect(&c->stream, traddr, trsvcid, timeout, error, size) < 0) {
+        if (!c->buf || !c->track ||
+            stream_connect(&c->stream, traddr, trsvcid, timeout, error, size) < 0) {
                 conn_free(&c->base);
                 return NULL;
         }
@@ -72,6 +74,7 @@ static void free_tcp(struct suite_conn *base)
         conn_free_seen(base);
         leave(c);
         track_free(c->track);
+        free(c->buf);
         free(c->sink);
         free(c->held);
         free(c->out);

@@ -43,7 +43,7 @@ struct conn_tcp {
         unsigned sent_count;
         uint8_t *out; /* the PDU that is put together */
         uint32_t out_cap;
-        uint8_t buf[FRAMER_BUFFER_MIN];
+        uint8_t *buf; /* FRAMER_BUFFER_MIN bytes */
 };
 
 /* NULL: error says why. timeout: ms. */

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+SPEED = int(os.environ.get("NVMFSPEC_SPEED", "1"))  # how many times slower than usual this machine is
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -33,9 +34,9 @@ def avoid(who, kind):
     pytest.param(["--own"], "tcp", id="own-tcp")])
 def test_campaign(who, kind, tmp_path):
     run = subprocess.run(
-        [ROOT / "fuzz/tests/lab/run_campaign", *who, kind, "30", tmp_path, "--runs", "200", "--minimise",
+        [ROOT / "fuzz/tests/lab/run_campaign", *who, kind, str(30 * SPEED), tmp_path, "--runs", "200", "--minimise",
          "3", *avoid(who, kind)],
-        capture_output=True, text=True, cwd=ROOT, timeout=280,
+        capture_output=True, text=True, cwd=ROOT, timeout=280 * SPEED,
         env={**os.environ, "NVMFSPEC": NVMFSPEC, "TIMES": "2"})
     print(run.stdout, run.stderr)
     assert run.returncode in (0, 1)

@@ -35,7 +35,7 @@ kernel_host() { # it connects, writes, reads back
                 echo 0 >/sys/class/nvme/nvme0/tls_configured_key
                 until state=$(cat /sys/class/nvme/nvme0/state) && [ "$state" = live ]; do sleep 0.1; done
         fi
-        dd if=/dev/urandom of="$dev" bs=64k count=4 oflag=direct status=none
+        dd if=/dev/urandom of="$dev" bs=64k count=4 conv=nocreat oflag=direct status=none
         dd if="$dev" of=/dev/null bs=64k count=4 iflag=direct status=none
         nvme disconnect -n "$nqn"
 }

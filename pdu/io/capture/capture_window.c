@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW_FIRST = 1 << 16 }; /* bytes: none of a whole mapping for files of a few records */
+enum {
+        WINDOW_FIRST = 1 << 16
+}; /* bytes: below what malloc() maps apart; most files need no more */
 
 int window_open(struct capture_window *w, const char *path)
 {

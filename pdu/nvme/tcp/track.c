@@ -9,6 +9,7 @@
 
 enum {
         R2TS_DEFAULT = 256,
+        R2TS_FIRST = 64, /* that there is room for at first */
         ENDED_KEPT = 16, /* CIDs that SUCCESS ended, remembered to name what comes after it */
 };
 
@@ -66,9 +67,28 @@ static const struct queue_kind tcp_queue = {
         .leaves = orphan_r2ts,
 };
 
+/* Twice the room for R2Ts, as few have more than some at a time. What track_r2t() has returned moves. False: r2ts_max are
+ * there already, or there is no memory. */
+static bool more_r2ts(struct track *t)
+{
+        unsigned was = t->ttags.slots, n = was ? was * 2 : R2TS_FIRST;
+        struct track_r2t *r2ts;
+
+        n = n < t->limits.r2ts_max ? n : t->limits.r2ts_max;
+        if (n <= was)
+                return false;
+        r2ts = realloc(t->r2ts, n * sizeof(*r2ts));
+        if (!r2ts)
+                return false;
+        memset(r2ts + was, 0, (n - was) * sizeof(*r2ts));
+        t->r2ts = r2ts;
+        return tags_grow(&t->ttags, n) == 0;
+}
+
 struct track *track_new(const struct track_limits *limits, const struct rule_set *waived)
 {
         struct track *t = calloc(1, sizeof(*t));
+        bool good;
 
         if (!t)
                 return NULL;
@@ -76,12 +96,11 @@ struct track *track_new(const struct track_limits *limits, const struct rule_set
         t->limits.r2ts_max = limits->r2ts_max ? limits->r2ts_max : R2TS_DEFAULT;
         t->maxh2cdata = t->in_capsule = UINT32_MAX;
         t->maxr2t = 1;
-        if (queue_track_init(&t->queue, &tcp_queue, limits->depth_max, waived) == 0 &&
-            tags_init(&t->ttags, t->limits.r2ts_max) == 0)
-                t->r2ts = calloc(t->ttags.slots, sizeof(*t->r2ts));
+        good =
+            queue_track_init(&t->queue, &tcp_queue, limits->depth_max, waived) == 0 && more_r2ts(t);
         t->queue.looks = limits->findings;
         t->queue.passive = limits->passive;
-        if (t->r2ts)
+        if (good)
                 return t;
         track_free(t);
         return NULL;
@@ -152,7 +171,7 @@ void track_release(struct track *t, struct track_cmd *cmd)
 /* Room is needed: the host may have dropped R2Ts of commands that were answered. */
 static void drop_orphans(struct track *t)
 {
-        for (unsigned i = 0; i < t->ttags.slots; i++) {
+        for (unsigned i = 0; t->r2ts && i < t->ttags.slots; i++) {
                 struct track_r2t *r = &t->r2ts[i];
 
                 if (!r->cmd && track_r2t(t, r->ttag) == r)
@@ -370,7 +389,7 @@ static bool over_r2t_limit(struct track *t, const struct track_cmd *cmd)
 {
         uint64_t max = (uint64_t)t->maxr2t + (t->limits.passive ? 1 : 0);
 
-        if (t->ttags.left == 0)
+        if (t->ttags.left == 0 && !more_r2ts(t))
                 drop_orphans(t);
         return breaks(t, cmd->r2ts >= max || (!t->limits.passive && t->ttags.left == 0),
                       TCP_R2T_LIMIT);
@@ -379,13 +398,14 @@ static bool over_r2t_limit(struct track *t, const struct track_cmd *cmd)
 static bool wrong_r2t(struct track *t, const struct track_cmd *cmd, const struct pdu_data *h)
 {
         uint32_t offset = le32_get(h->offset), len = le32_get(h->length);
-        struct track_r2t *other = track_r2t(t, le16_get(h->ttag));
+        const struct track_r2t *other = track_r2t(t, le16_get(h->ttag));
+        bool in_use = other && other->cmd;
 
         return breaks(t, len % 4 != 0 && !cmd->counts_bytes, TCP_R2T_DWORD_LENGTH) ||
                breaks(t, offset != cmd->r2t_next, TCP_R2T_CONTIG) ||
                breaks(t, reaches_past(offset, len, cmd->buffer) && !PLANTED(R2T_RANGE),
                       TCP_R2T_RANGE) ||
-               over_r2t_limit(t, cmd) || breaks(t, other && other->cmd, TCP_R2T_TTAG);
+               over_r2t_limit(t, cmd) || breaks(t, in_use, TCP_R2T_TTAG);
 }
 
 /* TCP_R2T_TTAG broken: the new one takes the place of the old. TCP_R2T_LIMIT waived: one that finds no room is not known;

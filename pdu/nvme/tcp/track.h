@@ -102,6 +102,7 @@ int track_assume(struct track *t, const struct pdu_format *h2c, const struct pdu
 
 /* NULL if not outstanding. The pointer holds until the command ends. */
 struct track_cmd *track_cmd(struct track *t, uint16_t cid);
+/* The same, but it holds until the next R2T at most. */
 struct track_r2t *track_r2t(struct track *t, uint16_t ttag);
 
 /* The command of the PDU that the last track_header() saw (CapsuleCmd, CapsuleResp, C2HData, R2T,

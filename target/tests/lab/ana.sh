@@ -51,7 +51,7 @@ nvme ana-log "/dev/$ctrl" | grep -E 'grpid|state'
 
 step "failover each second for $1 s under verified I/O"
 # Behind all others, or hosts, target and this script wait for fio to prepare and check blocks.
-nice -n 10 fio --name=ana --filename="$dev" --rw=randrw --bs=4k --size=32M --direct=1 --ioengine=libaio --iodepth=8 \
+nice -n 10 fio --name=ana --filename="$dev" --allow_file_create=0 --rw=randrw --bs=4k --size=32M --direct=1 --ioengine=libaio --iodepth=8 \
         --verify=crc32c --verify_fatal=1 --time_based --runtime="$1" --output-format=json \
         --output="$work/fio.json" &
 io=$!

@@ -29,7 +29,7 @@ filesystem_io "$dev"
 step "flush, zeroes, deallocate, compare"
 nvme flush "$dev" -n 1
 dd if=/dev/urandom of="$work/pat" bs=4k count=1 status=none
-dd if="$work/pat" of="$dev" bs=4k count=1 oflag=direct status=none
+dd if="$work/pat" of="$dev" bs=4k count=1 conv=nocreat oflag=direct status=none
 nvme compare "$dev" -s 0 -c 7 -z 4096 -d "$work/pat"
 nvme write-zeroes "$dev" -s 0 -c 7
 nvme dsm "$dev" -s 0 -b 8 -d

@@ -67,7 +67,7 @@ rdma_regions() { rdma resource show mr | wc -l; }
 
 # verify_io DEVICE: fio writes a checksummed pattern and reads it back, large and small blocks.
 verify_io() {
-        fio --name=verify --filename="$1" --rw=randwrite --bsrange=4k-256k --size=6M --direct=1 \
+        fio --name=verify --filename="$1" --allow_file_create=0 --rw=randwrite --bsrange=4k-256k --size=6M --direct=1 \
                 --ioengine=libaio --iodepth=16 --verify=crc32c --do_verify=1 --verify_fatal=1 \
                 --randseed=7 --output-format=terse >/dev/null
 }

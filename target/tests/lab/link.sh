@@ -13,7 +13,7 @@ dev=$(connect -i 1 -k 5 -c 2 -l 120)
 live() { [ "$(cat /sys/class/nvme/nvme*/state)" = live ]; }
 for i in $(seq "$1"); do
         step "link down: $i"
-        fio --name=io --filename="$dev" --rw=randwrite --bs=4k --size=8M --direct=1 --ioengine=libaio \
+        fio --name=io --filename="$dev" --allow_file_create=0 --rw=randwrite --bs=4k --size=8M --direct=1 --ioengine=libaio \
                 --iodepth=8 --time_based --runtime=10 --verify=crc32c --verify_backlog=64 \
                 --verify_fatal=1 --output-format=terse >/dev/null &
         io=$!

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 io() { # io DEVICE SECONDS: whatever becomes of it
-        fio --name=io --filename="$1" --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio \
+        fio --name=io --filename="$1" --allow_file_create=0 --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio \
                 --iodepth=16 --time_based --runtime="$2" --output-format=terse >/dev/null 2>&1 || true
 }
 back_at() { [ "$(rdma_objects)" = "$1" ] || { rdma_objects >"$work/now"; return 1; }; }
@@ -39,7 +39,7 @@ target_up -n "$nqn" --ns mem:16M --listen tcp:127.0.0.1:4420
 grep "listening on rdma:10.0.0.2:4420 127.0.0.1:4420" "$work/target.log"
 dev=$(connect)
 dd if=/dev/urandom of="$work/pattern" bs=64k count=16 status=none
-dd if="$work/pattern" of="$dev" bs=64k oflag=direct status=none
+dd if="$work/pattern" of="$dev" bs=64k conv=nocreat oflag=direct status=none
 disconnect
 nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$nqn"
 cmp -n $((16 << 16)) "$work/pattern" "$(nvdev "$nqn")"

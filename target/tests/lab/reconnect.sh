@@ -35,7 +35,7 @@ if [ "$kind" != tcp ]; then
 fi
 step "controller reset under I/O"
 dev=$(connect)
-fio --name=reset --filename="$dev" --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio --iodepth=8 \
+fio --name=reset --filename="$dev" --allow_file_create=0 --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio --iodepth=8 \
         --time_based --runtime=4 --output-format=terse >/dev/null &
 io=$!
 for _ in 1 2 3; do

@@ -6,7 +6,7 @@
 target_up -n "$nqn" --ns mem:16M --listen tcp:127.0.0.1:4420
 dev=$(connect -c 1)
 step "the device is taken away under I/O"
-fio --name=io --filename="$dev" --rw=randrw --bs=4k --size=4M --direct=1 --ioengine=libaio --iodepth=8 \
+fio --name=io --filename="$dev" --allow_file_create=0 --rw=randrw --bs=4k --size=4M --direct=1 --ioengine=libaio --iodepth=8 \
         --verify=crc32c --verify_fatal=1 --loops=3 --output-format=terse >/dev/null &
 io=$!
 sleep 1

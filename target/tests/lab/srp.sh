@@ -100,7 +100,7 @@ cmp -n $((32 << 20)) /dev/zero "$two"
 
 step "a reset, alone and under I/O"
 reset "$one"
-fio --name=io --filename="$one" --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio --iodepth=16 \
+fio --name=io --filename="$one" --allow_file_create=0 --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio --iodepth=16 \
         --time_based --runtime=4 --output-format=terse >/dev/null &
 for _ in 1 2 3; do sleep 1; reset "$one"; done
 wait $!

@@ -18,7 +18,7 @@ served() {
         attach --tls
         dev=$(nvdev "$nqn")
         tail -n 9 "$work/tlshd.log" | grep -c "Session description: (TLS1.3).*($cipher)"
-        fio --name=verify --filename="$dev" --rw=randwrite --bsrange=4k-128k --size=1M --direct=1 \
+        fio --name=verify --filename="$dev" --allow_file_create=0 --rw=randwrite --bsrange=4k-128k --size=1M --direct=1 \
                 --ioengine=libaio --iodepth=8 --verify=crc32c --do_verify=1 --verify_fatal=1 \
                 --randseed=7 --output-format=terse >/dev/null
         before=$streams
