@@ -433,7 +433,8 @@ static void a_broken_rule_is_found_made_small_and_recorded(void **state)
         rule_add(&spoilt.violated, SRP_RSP_PARTS);
         start(&spoilt);
         config.findings = 1;
-        config.target.settle = 1000; /* a trial whose answer comes late is not taken for one without the fault */
+        config.target.settle =
+            1000; /* a trial whose answer comes late is not taken for one without the fault */
         config.out = mkdtemp(folder);
         assert_non_null(config.out);
         assert_int_equal(campaign_run(&config), CAMPAIGN_FOUND);
