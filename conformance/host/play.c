@@ -146,6 +146,8 @@ static void act(struct stage *s)
                 stage_call_hook(s);
         else if (s->target)
                 stage_call_reference(s);
+        if (s->through_ns == 0)
+                s->through_ns = loop_wall_ns();
         end_target(s);
         if (record && capture_writer_close(record) != 0)
                 broke(s->t, "%s: %s", s->t->capture, strerror(errno));

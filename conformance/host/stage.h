@@ -17,7 +17,8 @@ struct stage {
         struct verbs_provider *verbs;       /* RDMA */
         struct verbs_provider *memory;      /* the same, if it is ours */
         char trsvcid[8], subnqn[NQN_FIELD]; /* the latter another one for each play */
-        int64_t over_ns;                    /* when the host was through, or its time */
+        int64_t through_ns;                 /* when the host was through, or its time */
+        int64_t over_ns; /* the same, and the target had seen what the host has ended */
         uint64_t busy;   /* ms: when its last command but Keep Alive was read; 0: none yet */
         uint64_t heard;  /* ms: when its last command was */
         bool untold;     /* the reference host does without TLS: the log tells of none */

@@ -61,7 +61,7 @@ void stage_call_hook(struct stage *s)
         text_add(&command, "%s", peer(s->t)->hook);
         s->seen->status = shell_hear(buf, says, s->seen->wrong, sizeof(s->seen->wrong), ms);
         if (s->seen->status == PLAY_HUNG)
-                s->over_ns = until;
+                s->through_ns = s->over_ns = until;
         snprintf(s->seen->says, sizeof(s->seen->says), "%s", says);
 }
 

@@ -124,7 +124,7 @@ static void see_silence(struct stage *s, const struct record *r)
 {
         uint64_t now = ms_of(r);
 
-        if (!is_of_subsystem(r) || r->e->at.time_ns >= s->over_ns)
+        if (!is_of_subsystem(r) || r->e->at.time_ns >= s->through_ns)
                 return;
         if (s->heard && now - s->heard > s->seen->silent)
                 s->seen->silent = now - s->heard;

@@ -371,12 +371,15 @@ def test_a_host_that_leaves_its_event_requests_can_be_judged(tmp_path):
 
 # It sends Keep Alive, and fails all the same.
 FAILING = KEEPING.replace("sys.exit(", "sys.exit(5 or ")
+# It leaves its connection open meanwhile, until the controller has waited for its KATO.
+LEAVING = FAILING.replace("print(", "os.fork() or time.sleep(9) or os._exit(0); print(")
 
 
 @pytest.mark.parametrize("before, idle, verdict, says", [
     ("identify", KEEPING, "pass", ""),  # several associations are a host's own affair
     (None, ANEW, "lenient", "a new association"),  # that it sends Keep Alive is a should
     (None, FAILING, "fail", "it failed with 5"),
+    (None, LEAVING, "fail", "it failed with 5"),
 ])
 def test_a_host_that_is_idle(before, idle, verdict, says, tmp_path):
     script = tmp_path / "idle.py"
