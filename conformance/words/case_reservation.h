@@ -25,12 +25,19 @@ struct queue *reserving_queue(struct t *t);
 struct queue *host_queue(struct t *t, unsigned host);
 /* Nobody is registered any more. */
 void unreserve(struct t *t);
+/* The same of the first namespace of a subsystem that the run may change (--expendable-nqn). */
+struct queue *expendable_reserving_queue(struct t *t, uint32_t *nsid);
+struct queue *expendable_queue(struct t *t, unsigned host);
+void unreserve_expendable(struct t *t);
 /* RESCAP of the namespace; a type that it has. */
 uint8_t rescap(struct queue *q);
 unsigned a_type(struct queue *q);
 
 /* Commands by their dword 10 and data. */
 uint16_t send_register(struct queue *q, uint32_t cdw10, uint64_t crkey, uint64_t nrkey);
+/* Any of these commands, of another namespace. */
+uint16_t send_keys_to(struct queue *q, uint32_t nsid, uint8_t opc, uint32_t cdw10, uint64_t first,
+                      uint64_t second);
 uint16_t send_acquire(struct queue *q, uint32_t action, unsigned type, uint64_t crkey,
                       uint64_t prkey);
 uint16_t send_release(struct queue *q, uint32_t action, unsigned type, uint64_t crkey);

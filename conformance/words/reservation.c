@@ -37,16 +37,22 @@ struct queue *host_queue(struct t *t, unsigned host)
 
 /* --- commands */
 
-static uint16_t send_keys(struct queue *q, uint8_t opc, uint32_t cdw10, uint64_t first,
-                          uint64_t second)
+uint16_t send_keys_to(struct queue *q, uint32_t nsid, uint8_t opc, uint32_t cdw10, uint64_t first,
+                      uint64_t second)
 {
         uint32_t bytes = opc == NVME_RESERVATION_RELEASE ? 8 : 16;
         uint8_t *data = t_alloc(q->t, 16);
 
         le_put(data, 8, first);
         le_put(data + 8, 8, second);
-        return send_cmd(q, .opc = opc, .nsid = caps(q->t)->nsid, .cdw10 = cdw10, .bytes = bytes,
-                        .data = data, .in_capsule = caps(q->t)->in_capsule >= bytes);
+        return send_cmd(q, .opc = opc, .nsid = nsid, .cdw10 = cdw10, .bytes = bytes, .data = data,
+                        .in_capsule = caps(q->t)->in_capsule >= bytes);
+}
+
+static uint16_t send_keys(struct queue *q, uint8_t opc, uint32_t cdw10, uint64_t first,
+                          uint64_t second)
+{
+        return send_keys_to(q, caps(q->t)->nsid, opc, cdw10, first, second);
 }
 
 uint16_t send_register(struct queue *q, uint32_t cdw10, uint64_t crkey, uint64_t nrkey)
@@ -234,5 +240,40 @@ void unreserve(struct t *t)
         /* one mask for all controllers is as lawful as one for each */
         finish(q->admin, send_cmd(q->admin, .opc = NVME_SET_FEATURES, .nsid = each_nsid(t),
                                   .cdw10 = FEAT_RESERVATION_MASK));
+        undo(t);
+}
+
+/* --- of a subsystem that may be changed */
+
+struct queue *expendable_queue(struct t *t, unsigned host)
+{
+        return io_queue(t, .subnqn = caps(t)->expendable, .host = host);
+}
+
+struct queue *expendable_reserving_queue(struct t *t, uint32_t *nsid)
+{
+        struct queue *q;
+
+        require(t, caps(t)->expendable, "no subsystem may be changed (--expendable-nqn)");
+        q = expendable_queue(t, 0);
+        require(t, le16_get(identify_ctrl(q->admin)->oncs) & ONCS_RESERVATIONS,
+                "ONCS does not announce reservations");
+        *nsid = (uint32_t)le_get(identify(q->admin, CNS_NS_LIST, 0), 4);
+        require(t, *nsid, "the subsystem has no namespace");
+        world(t)->reserves = true;
+        return q;
+}
+
+void unreserve_expendable(struct t *t)
+{
+        struct queue *q;
+        uint32_t nsid;
+
+        if (!world(t) || !world(t)->reserves)
+                return;
+        q = expendable_queue(t, 0);
+        nsid = (uint32_t)le_get(identify(q->admin, CNS_NS_LIST, 0), 4);
+        finish(q, send_keys_to(q, nsid, NVME_RESERVATION_REGISTER,
+                               RREGA_UNREGISTER | RESERVATION_IEKEY, 0, 0));
         undo(t);
 }

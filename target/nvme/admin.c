@@ -454,10 +454,42 @@ static uint16_t log_status(const struct admin *a, uint16_t status)
         return status;
 }
 
+/* The Write Command Group of figure 647, as far as we have it. */
+static bool is_write(uint8_t opc)
+{
+        return opc == NVME_FORMAT || opc == NVME_SANITIZE || opc == NVME_NS_MANAGEMENT ||
+               opc == NVME_NS_ATTACHMENT;
+}
+
+/* What an active NSID names, or all that the command has an effect on. */
+static bool is_meant(const struct admin *a, const struct ns *ns)
+{
+        const union sqe *sqe = &a->r->sqe;
+        bool all = sqe->opc == NVME_SANITIZE || le32_get(sqe->nsid) == NSID_ALL;
+
+        if (all && sqe->opc != NVME_FORMAT)
+                return true;
+        return (all || le32_get(sqe->nsid) == ns->nsid) && ctrl_ns(a->ctrl, ns->nsid) == ns;
+}
+
+/* Whether a reservation keeps the host off what it wants changed (B2.2 8.1.22). */
+static bool conflicts(const struct admin *a)
+{
+        if (!is_write(a->r->sqe.opc) || !a->ctrl || !a->ctrl->subsystem ||
+            has_flaw(a->env, FLAW_RESERVATION_FORMAT))
+                return false;
+        for (struct ns *ns = a->ctrl->subsystem->ns; ns; ns = ns->next)
+                if (is_meant(a, ns) && !ns_resv_allows(ns, a->ctrl->m.hostid, true, a->env->policy))
+                        return true;
+        return false;
+}
+
 static uint16_t run(struct admin *a)
 {
         handler *h = handler_of(a);
 
+        if (h && conflicts(a))
+                return NVME_RESERVATION_CONFLICT;
         if (h)
                 return h(a);
         if (a->r->xfer == XFER_C2H)

@@ -200,3 +200,37 @@ CASE("base/reservation/rights-other-commands", MUST, RULES(RESV_RIGHTS),
         expect_reserved(other, do_register(other, KEY(2)), NVME_SUCCESS);
         expect_reserved(other, do_unregister(other, KEY(2)), NVME_SUCCESS);
 }
+
+/* --- an admin command, of a subsystem that the run may do this to */
+
+static void hold_exclusively(struct queue *q, uint32_t nsid)
+{
+        enum { ACQUIRE = RACQA_ACQUIRE | EXCLUSIVE_ACCESS << RESERVATION_TYPE_SHIFT };
+
+        expect_reserved(q,
+                        send_keys_to(q, nsid, NVME_RESERVATION_REGISTER, RREGA_REGISTER, 0, KEY(1)),
+                        NVME_SUCCESS);
+        expect_reserved(q, send_keys_to(q, nsid, NVME_RESERVATION_ACQUIRE, ACQUIRE, KEY(1), 0),
+                        NVME_SUCCESS);
+}
+
+CASE("base/reservation/rights-format", MUST, RULES(RESV_RIGHTS),
+     "Exclusive Access: Format NVM of another host ends with Reservation Conflict", .alone = true,
+     .after = unreserve_expendable)
+{
+        enum { OACS_FORMAT = 1 << 1 };
+        uint32_t nsid;
+        struct queue *q = expendable_reserving_queue(t, &nsid), *other;
+        const struct id_ns *ns = identify(q->admin, CNS_NS, nsid);
+
+        require(t, le16_get(identify_ctrl(q->admin)->oacs) & OACS_FORMAT,
+                "OACS announces no Format NVM");
+        require(t, ns->rescap >> EXCLUSIVE_ACCESS & 1, "RESCAP does not name type %u",
+                (unsigned)EXCLUSIVE_ACCESS);
+        hold_exclusively(q, nsid);
+        other = expendable_queue(t, 1);
+        expect_reserved(
+            other->admin,
+            send_cmd(other->admin, .opc = NVME_FORMAT, .nsid = nsid, .cdw10 = ns->flbas & 15u),
+            NVME_RESERVATION_CONFLICT);
+}
