@@ -1290,6 +1290,12 @@ bool nvm_waits_for_half(const struct request *r)
                (!second || second->deferred);
 }
 
+void nvm_end_waiting(struct nvm_queue *q, struct request *r, uint16_t status)
+{
+        if (nvm_waits_for_half(r) && unhold(q, r))
+                finish_held(q, r, status);
+}
+
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
         const struct command *c = command_of(r);

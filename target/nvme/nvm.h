@@ -106,6 +106,8 @@ uint16_t nvm_admit_again(struct nvm_queue *q, const struct subsystem *s, struct 
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 /* Whether it executes and does nothing but wait for the other half of a fused operation, which has not begun. */
 bool nvm_waits_for_half(const struct request *r);
+/* Ends such a command; another one goes on. */
+void nvm_end_waiting(struct nvm_queue *q, struct request *r, uint16_t status);
 /* ops->done when what the subsystem's namespaces have acknowledged is on stable storage, whatever command
  * r is. Also of those that are not attached any more: the host may have written before. */
 void nvm_flush_all(struct nvm_queue *q, const struct subsystem *s, struct request *r);

@@ -73,19 +73,22 @@ static bool is_meant(const struct target_conn *c, const struct request *r)
                !waits_itself(r);
 }
 
-/* Those that execute end by themselves. */
+/* Those that execute end by themselves, but for one whose other half its host still owes. */
 static void abort_one(struct request *r)
 {
         struct target_conn *c = r->owner;
+        uint16_t status =
+            flawed(c->nvm.policy, FLAW_PREEMPT_STATUS) ? NVME_ABORT_REQUESTED : NVME_PREEMPTED;
 
         if (!is_meant(c, r))
                 return;
         r->preempted = true;
         c->preempted++;
-        if (r->state == REQUEST_EXECUTING)
+        if (r->state == REQUEST_EXECUTING) {
+                nvm_end_waiting(&c->nvm, r, status);
                 return;
-        r->cqe.sf = status_field(flawed(c->nvm.policy, FLAW_PREEMPT_STATUS) ? NVME_ABORT_REQUESTED
-                                                                            : NVME_PREEMPTED);
+        }
+        r->cqe.sf = status_field(status);
         r->c2h_len = 0;
         request_complete(r);
 }

@@ -225,10 +225,42 @@ static void a_queue_that_is_lost_between_two(void **state)
         target_stop(t);
 }
 
+/* The preempted host has sent the first command of a fused pair, and sends no second one. */
+static void half_a_pair(void **state)
+{
+        struct target *t = start(1, "mem:1M");
+        static uint8_t data[512];
+        struct peer_cmd half = peer_rw(NVME_COMPARE, 1, 0, 1, data, sizeof(data)),
+                        late = peer_rw(NVME_WRITE, 1, 0, 1, data, sizeof(data));
+        struct peer *alice = admin_of(t, ALICE), *bob = admin_of(t, BOB),
+                    *a = queue_of(t, ALICE, alice, 1), *b = queue_of(t, BOB, bob, 1);
+        struct reserve first, second;
+
+        (void)state;
+        register_key(b, &second, KEY + BOB);
+        assert_int_equal(status_of(b, &second), NVME_SUCCESS);
+        register_key(a, &first, KEY + ALICE);
+        assert_int_equal(status_of(a, &first), NVME_SUCCESS);
+        half.cmd.sqe.flags |= SQE_FUSE_FIRST;
+        late.cmd.sqe.flags |= SQE_FUSE_SECOND;
+        peer_submit(b, &half);
+        usleep(100000);
+        preempt_and_abort(a, &first, KEY + ALICE, KEY + BOB);
+        assert_int_equal(status_of(a, &first), NVME_SUCCESS);
+        assert_int_equal(peer_wait(b, &half), NVME_PREEMPTED);
+        assert_int_not_equal(peer_run(b, &late), NVME_SUCCESS);
+        peer_close(a);
+        peer_close(b);
+        peer_close(alice);
+        peer_close(bob);
+        target_stop(t);
+}
+
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each_other),
+                cmocka_unit_test(half_a_pair),
                 cmocka_unit_test(a_queue_that_is_lost_between_two),
         };
 
