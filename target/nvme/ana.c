@@ -93,7 +93,7 @@ struct ana_view *ana_view_new(const struct subsystem *s, const struct port *port
                 return NULL;
         v->policy = policy;
         v->hostnqn = hostnqn;
-        ana_update(v, s, port);
+        ana_update(v, s, port, 0);
         ana_reset(v);
         return v;
 }
@@ -135,12 +135,12 @@ static void move(struct ana_view *v, struct changed *c, unsigned nsid, unsigned 
 }
 
 static void update_groups(struct ana_view *v, struct changed *c, const struct subsystem *s,
-                          struct ana_news *news)
+                          uint16_t cntlid, struct ana_news *news)
 {
         uint16_t now[ANA_GROUPS + 1] = { 0 };
 
-        for (const struct ns *ns = ns_attached_from(s->ns, v->hostnqn, 0); ns;
-             ns = ns_attached_from(ns->next, v->hostnqn, 0))
+        for (const struct ns *ns = ns_attached_from(s->ns, v->hostnqn, cntlid); ns;
+             ns = ns_attached_from(ns->next, v->hostnqn, cntlid))
                 now[ns->nsid] = (uint16_t)nvme_ns(ns)->anagrpid;
         memset(v->members, 0, sizeof(v->members));
         for (unsigned nsid = 1; nsid <= ANA_GROUPS; nsid++) {
@@ -170,7 +170,8 @@ static void update_state(struct ana_view *v, struct changed *c, unsigned group, 
         news->told |= !breaks(v, ANA_EVENT);
 }
 
-struct ana_news ana_update(struct ana_view *v, const struct subsystem *s, const struct port *port)
+struct ana_news ana_update(struct ana_view *v, const struct subsystem *s, const struct port *port,
+                           uint16_t cntlid)
 {
         const struct ana_states *states = states_of(s, port);
         struct ana_news news = { 0 };
@@ -178,7 +179,7 @@ struct ana_news ana_update(struct ana_view *v, const struct subsystem *s, const 
         uint16_t before[ANA_GROUPS + 1];
 
         memcpy(before, v->members, sizeof(before));
-        update_groups(v, &c, s, &news);
+        update_groups(v, &c, s, cntlid, &news);
         for (unsigned g = 1; g <= ANA_GROUPS; g++)
                 update_state(v, &c, g, states->of[g], before[g], &news);
         v->changes += c.any && !breaks(v, ANA_CHANGES);

@@ -43,7 +43,8 @@ struct ana_news {
         bool joined; /* namespaces have come, or gone */
 };
 /* Under the locks of inventory and controller: takes over what the inventory says now. */
-struct ana_news ana_update(struct ana_view *v, const struct subsystem *s, const struct port *port);
+struct ana_news ana_update(struct ana_view *v, const struct subsystem *s, const struct port *port,
+                           uint16_t cntlid);
 /* A Controller Level Reset: the change counts begin again. Under the controller's lock. */
 void ana_reset(struct ana_view *v);
 

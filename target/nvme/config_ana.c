@@ -9,7 +9,7 @@ _Static_assert(ANA_OPTIMIZED == 1, "what a new listener has");
 
 uint32_t config_ana_group(const struct config_ns *ns)
 {
-        return ns->anagrpid ? ns->anagrpid : 1;
+        return ns->anagrpid ? ns->anagrpid : ANA_GROUP_FIRST;
 }
 
 void config_ana_states(const struct config_port *p, const char *nqn, struct ana_states *states)

@@ -687,7 +687,7 @@ static void update_ana(struct ctrl *c, const void *arg)
 
         if (!c->ana)
                 return;
-        news = ana_update(c->ana, c->subsystem, inventory_port(inv, c->port_id));
+        news = ana_update(c->ana, c->subsystem, inventory_port(inv, c->port_id), c->m.cntlid);
         if (news.told || (news.joined && violates(c->env, ANA_NS_EVENT_ALONE)))
                 controller_event(&c->m, AEN_NOTICE, AEN_INFO_ANA, LOG_ANA);
         if (news.state && violates(c->env, ANA_NO_NS_EVENT))

@@ -117,6 +117,7 @@ static uint16_t create(struct admin *a)
         if (!ns)
                 return NVME_INTERNAL_ERROR;
         nvme_ns(ns)->made = !has_flaw(a->env, FLAW_NS_CREATE_ATTACHES);
+        nvme_ns(ns)->anagrpid = ANA_GROUP_FIRST;
         name(a, s, ns);
         subsystem_add_ns(s, ns);
         a->r->cqe.dw0 = le32(has_flaw(a->env, FLAW_NS_CREATE_NSID) ? nsid + 1 : nsid);
@@ -223,6 +224,8 @@ uint16_t admin_ns_management(struct admin *a)
         }
         if (!status && select == CREATE)
                 tell_allocated(a, le32_get(a->r->cqe.dw0), 0);
+        if (!status)
+                ctrl_table_ana_changed(a->env->table);
         return status;
 }
 
@@ -320,6 +323,8 @@ uint16_t admin_ns_attachment(struct admin *a)
                 status = change_list(a, ns, select == ATTACH, &done);
         pthread_mutex_unlock(&a->env->table->lock);
         pthread_rwlock_unlock(&a->env->inv->lock);
+        if (done)
+                ctrl_table_ana_changed(a->env->table);
         if (done && !has_flaw(a->env, FLAW_ATTACH_SILENT))
                 tell_attached(a, ns, done);
         return status;

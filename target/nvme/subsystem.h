@@ -91,7 +91,10 @@ struct subsystem {
         struct subsystem *next;
 };
 
-enum { ANA_GROUPS = 1024 }; /* ANAGRPMAX */
+enum {
+        ANA_GROUPS = 1024,  /* ANAGRPMAX */
+        ANA_GROUP_FIRST = 1 /* of a namespace that nobody gave another one */
+};
 
 struct ana_states {                  /* by group */
         uint8_t of[ANA_GROUPS + 1];  /* ANA_OPTIMIZED ... */

@@ -127,6 +127,38 @@ static void who_is_told(void **state)
         ctrl_queue_gone(&other.q);
 }
 
+/* With ANA it is in a group as any other is, and the log shows that. */
+static void in_a_group(void **state)
+{
+        uint16_t first = cntlid_of(&host), second;
+        const struct log_ana *log = (const void *)cmd->data;
+        const struct ana_group *group = (const void *)(log + 1);
+        struct fake other;
+        uint32_t nsid;
+
+        (void)state;
+        bed.one->ana = true;
+        open_admin(&other, &bed);
+        second = cntlid_of(&other);
+        assert_int_equal(create(), 0);
+        nsid = le32_get(cmd->r.cqe.dw0);
+        attach(nsid, 0, first, second);
+        assert_int_equal(get_log(&other, cmd, LOG_ANA, true, 64, 0), 0);
+        assert_int_equal(le64_get(log->chgcnt), 1);
+        assert_int_equal(le16_get(log->ngrps), 1);
+        assert_int_equal(le32_get(group->grpid), ANA_GROUP_FIRST);
+        assert_int_equal(le32_get(group->nnsids), 1);
+        assert_int_equal(le_get((const uint8_t *)(group + 1), 4), nsid);
+        assert_int_equal(simple(&other, cmd, NVME_IDENTIFY, nsid, CNS_NS, 0), 0);
+        assert_int_equal(le32_get(((const struct id_ns *)(const void *)cmd->data)->anagrpid),
+                         ANA_GROUP_FIRST);
+        assert_int_equal(delete (nsid), 0);
+        assert_int_equal(get_log(&other, cmd, LOG_ANA, true, 64, 0), 0);
+        assert_int_equal(le64_get(log->chgcnt), 2);
+        assert_int_equal(le16_get(log->ngrps), 0);
+        ctrl_queue_gone(&other.q);
+}
+
 /* Log page 05h: commands by which namespaces come and go, and how far commands reach (figure 211). */
 static void effects(void **state)
 {
@@ -162,6 +194,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(made_and_deleted, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(not_for_ever, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(who_is_told, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(in_a_group, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(effects, set_up, tear_down),
         };
 
