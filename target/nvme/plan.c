@@ -415,7 +415,9 @@ static uint64_t mix_text(uint64_t h, const char *s)
 
 static uint64_t mix_subsystem(uint64_t h, const struct subsystem *s)
 {
-        h = mix(mix_text(h, s->nqn), &s->allow_any_host, 1);
+        const uint8_t fixed[] = { s->allow_any_host, s->fixed };
+
+        h = mix(mix_text(h, s->nqn), fixed, sizeof(fixed));
         for (const struct host_entry *host = s->hosts; host; host = host->next)
                 h = mix_text(h, host->nqn);
         return h;

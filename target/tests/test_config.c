@@ -300,6 +300,12 @@ static void test_plan(void **state)
         assert_int_equal(subsystem_ns(s, 2)->lbads, 12);
         assert_int_equal(inv.genctr, 1);
 
+        c = on_port("4420"); /* other CNTLIDs in the log */
+        add(&c, NQN_A, "mem:2M", "null:1G,bs=4096");
+        c.subsystems[0].fixed = true;
+        assert_true(change(&inv, &c));
+        assert_int_equal(inv.genctr, 2);
+
         c = on_port("4421"); /* another port, another subsystem */
         add(&c, NQN_B, "mem:1M", NULL);
         assert_true(change(&inv, &c));
