@@ -31,7 +31,8 @@ struct srp_conn {
         struct srp_conn *next, **at; /* among its channels; at NULL: it is not */
         bool ousted; /* it ends, for a later login or by itself: under the service's lock */
         struct loop_message oust;
-        _Atomic unsigned visits; /* of task management, that it has to live for */
+        _Atomic unsigned visits;     /* of task management, that it has to live for */
+        struct task_visit *visiting; /* those that have come, in turn */
 
         bool failed;      /* it has to end */
         bool leaving;     /* ... once it has said so */

@@ -9,7 +9,9 @@ struct task_visit { /* of one channel */
         struct loop_message mail;
         struct task_walk *walk;
         struct srp_conn *conn;
-        unsigned left; /* tasks that have not ended, and the visit itself */
+        unsigned left;           /* tasks that have not ended, and the visit itself */
+        bool follows;            /* others that came before it wait for tasks of its, too */
+        struct task_visit *next; /* that came to the channel after it */
 };
 
 struct task_walk { /* a function under way */
@@ -74,10 +76,22 @@ static void end_visit(struct task_visit *v)
                 loop_post(&w->origin->base.reactor->loop, &w->mail);
 }
 
-static void leave_visit(struct task_visit *v)
+/* Who follows others ends after all of them, since a task is waited for by the first one that is about it. */
+static void leave_visit(struct task_visit *left)
 {
-        if (--v->left == 0)
-                end_visit(v);
+        struct task_visit **at = &left->conn->visiting, *v;
+        bool first = true;
+
+        left->left--;
+        while ((v = *at) != NULL) {
+                if (v->left == 0 && (first || !v->follows)) {
+                        *at = v->next;
+                        end_visit(v);
+                } else {
+                        first = false;
+                        at = &v->next;
+                }
+        }
 }
 
 void srp_tasks_ended(struct srp_task *t)
@@ -91,11 +105,19 @@ void srp_tasks_ended(struct srp_task *t)
 
 static bool is_meant(const struct task_walk *w, const struct srp_command *c)
 {
-        const struct srp_task *t = c->own;
         const struct function *f = function_of(w->command);
 
-        return c->type == SRP_CMD && !t->visit && scsi_lun_number(c->lun) == w->lun &&
+        return c->type == SRP_CMD && scsi_lun_number(c->lun) == w->lun &&
                (!f->one_task || c->tag == w->command->task_tag);
+}
+
+static void arrive(struct task_visit *v)
+{
+        struct task_visit **at = &v->conn->visiting;
+
+        while (*at)
+                at = &(*at)->next;
+        *at = v;
 }
 
 /* Aborting one may end it, and no other. */
@@ -104,11 +126,18 @@ static void on_visit(struct loop_message *m)
         struct task_visit *v = (struct task_visit *)m;
         struct srp_command *next;
 
+        arrive(v);
         for (struct srp_command *c = srp_target_first(v->conn->machine); c; c = next) {
+                struct srp_task *t = c->own;
+
                 next = srp_command_next(c);
                 if (!is_meant(v->walk, c))
                         continue;
-                ((struct srp_task *)c->own)->visit = v;
+                if (t->visit) {
+                        v->follows = true;
+                        continue;
+                }
+                t->visit = v;
                 v->left++;
                 srp_command_abort(c);
         }

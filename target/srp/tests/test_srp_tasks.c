@@ -200,6 +200,27 @@ static void test_abort_task(void **state)
         stop(&f);
 }
 
+/* As Linux does it: what the first one waits for, the second one has to wait for, too. */
+static void test_reset_behind_an_abort(void **state)
+{
+        struct fixture f = start();
+        struct srp_peer *p = login(&f, (struct srp_peer_options) { 0 });
+        struct peer_rsp r;
+
+        (void)state;
+        attend(p);
+        send_read(p, 1, SLOW);
+        peer_tsk_mgmt(p, 3, SLOW, SRP_TM_ABORT_TASK, 1);
+        peer_tsk_mgmt(p, 4, SLOW, SRP_TM_LUN_RESET, 0);
+        for (uint64_t tag = 3; tag <= 4; tag++) {
+                assert_true(peer_response(p, &r));
+                assert_int_equal(be64_get(r.rsp.tag), tag);
+                assert_int_equal(r.response, 0);
+        }
+        peer_close(p);
+        stop(&f);
+}
+
 static void test_what_cannot_be_managed(void **state)
 {
         struct fixture f = start();
@@ -371,6 +392,7 @@ int main(void)
                 cmocka_unit_test(test_logout_behind_requests),
                 cmocka_unit_test(test_ordered),
                 cmocka_unit_test(test_abort_task),
+                cmocka_unit_test(test_reset_behind_an_abort),
                 cmocka_unit_test(test_what_cannot_be_managed),
                 cmocka_unit_test(test_abort_task_set),
                 cmocka_unit_test(test_logical_unit_reset),
