@@ -149,7 +149,7 @@ bool scsi_admit_same(struct scsi_task *t)
 {
         unsigned at = t->row->len == 10 ? 7 : 10;
 
-        if (!place_within(t, SCSI_SAME_MAX))
+        if (!place_within(t, scsi_same_max(t)))
                 return false;
         if (t->blocks == 0)
                 return scsi_bad_field(t, at);
@@ -224,7 +224,7 @@ static bool check_ranges(struct scsi_task *t, uint32_t n)
                 sum += t->blocks;
                 if (!ns_has(t->ns, t->block, t->blocks))
                         return beyond(t);
-                if (sum > SCSI_UNMAP_MAX)
+                if (sum > scsi_unmap_max(t))
                         return scsi_bad_parameter(t, LIST_HEADER + i * RANGE_LEN + 8);
         }
         return true;

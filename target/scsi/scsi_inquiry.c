@@ -110,10 +110,10 @@ static uint32_t block_limits(const struct scsi_task *t, uint8_t *p)
         be_put(p + 2, 2, 1);
         be_put(p + 4, 4, scsi_blocks_max(t));
         be_put(p + 8, 4, scsi_blocks_max(t));
-        be_put(p + 16, 4, SCSI_UNMAP_MAX);
+        be_put(p + 16, 4, scsi_unmap_max(t));
         be_put(p + 20, 4, SCSI_UNMAP_RANGES);
         be_put(p + 24, 4, 1);
-        be_put(p + 32, 8, SCSI_SAME_MAX);
+        be_put(p + 32, 8, scsi_same_max(t));
         return BLOCK_LIMITS_LEN - HEADER;
 }
 

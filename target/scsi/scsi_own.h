@@ -46,14 +46,22 @@ static inline uint32_t scsi_block_bytes(const struct scsi_task *t)
 {
         return 1u << t->ns->lbads;
 }
-/* Blocks of one command at most, of WRITE SAME, and of COMPARE AND WRITE. */
+/* Blocks of one command at most, of WRITE SAME, UNMAP, and of COMPARE AND WRITE. What is done in one go is not long. */
 uint32_t scsi_blocks_max(const struct scsi_task *t);
 enum {
-        SCSI_SAME_MAX = 8192,
+        SCSI_SAME_BYTES = 1 << 20,
+        SCSI_UNMAP_BYTES = 1 << 30,
         SCSI_COMPARE_MAX = 128,
-        SCSI_UNMAP_MAX = 1 << 22,
         SCSI_UNMAP_RANGES = 64
 };
+static inline uint32_t scsi_same_max(const struct scsi_task *t)
+{
+        return SCSI_SAME_BYTES >> t->ns->lbads;
+}
+static inline uint32_t scsi_unmap_max(const struct scsi_task *t)
+{
+        return SCSI_UNMAP_BYTES >> t->ns->lbads;
+}
 
 /* The commands, by their files: scsi_inquiry.c, */
 scsi_fn scsi_admit_inquiry, scsi_inquiry;
