@@ -211,6 +211,7 @@ static void feed_client(struct client *c)
                 break;
         case JSONRPC_WHOLE:
                 if (c->trusted) {
+                        c->since = 0; /* the next one has its own time */
                         answer(c);
                         break;
                 }
