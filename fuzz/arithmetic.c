@@ -48,6 +48,16 @@ static int power(enum auth_group group, const uint8_t *base, const uint8_t *expo
         return outcome();
 }
 
+static int top(enum auth_group group, uint8_t *out)
+{
+        unsigned len = auth_group_len((uint8_t)group);
+
+        memset(out, 0, len);
+        out[len - 2] = (uint8_t)((PRIME - 1) >> 8);
+        out[len - 1] = (uint8_t)(PRIME - 1);
+        return outcome();
+}
+
 static int draw(void *out, size_t n)
 {
         for (size_t i = 0; i < n; i++)
@@ -57,7 +67,7 @@ static int draw(void *out, size_t n)
 
 const struct auth_crypto *fuzz_arithmetic(uint64_t seed, unsigned nth)
 {
-        static const struct auth_crypto arithmetic = { digest, power, draw };
+        static const struct auth_crypto arithmetic = { digest, power, top, draw };
 
         calls = 0;
         drawn = seed;

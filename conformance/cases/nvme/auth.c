@@ -396,6 +396,14 @@ CASE("fab/auth/dhv-1", MUST, RULES(FAB_AUTH_DHV), "A Reply with the DH value 1 i
         send_weak(t, AUTH_ONE);
 }
 
+CASE("fab/auth/dhv-p-1", MUST, RULES(FAB_AUTH_DHV), "A Reply with the DH value p - 1 is refused")
+{
+        enum { TIMES = 20 }; /* who uses it is found out by every other one: its exponent is even */
+
+        for (unsigned i = 0; i < TIMES; i++)
+                send_weak(t, AUTH_TOP);
+}
+
 CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
      "A Reply that returns the controller's own challenge is refused")
 {

@@ -136,6 +136,16 @@ static int power(enum auth_group group, const uint8_t *base, const uint8_t *expo
         return good ? 0 : -1;
 }
 
+static int top(enum auth_group group, uint8_t *out)
+{
+        BIGNUM *p = prime_of(group);
+        bool good =
+            p && BN_sub_word(p, 1) && BN_bn2binpad(p, out, (int)auth_group_len((uint8_t)group)) > 0;
+
+        BN_free(p);
+        return good ? 0 : -1;
+}
+
 static int draw(void *out, size_t n)
 {
         return RAND_bytes(out, (int)n) == 1 ? 0 : -1;
@@ -143,7 +153,7 @@ static int draw(void *out, size_t n)
 
 const struct auth_crypto *auth_openssl(void)
 {
-        static const struct auth_crypto crypto = { digest, power, draw };
+        static const struct auth_crypto crypto = { digest, power, top, draw };
 
         return &crypto;
 }

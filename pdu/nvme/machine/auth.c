@@ -158,6 +158,8 @@ static int give_dh(struct auth *a, uint8_t *out)
         if (a->weak == AUTH_STRONG)
                 return crypto(a)->power((enum auth_group)a->group, NULL, a->exponent,
                                         sizeof(a->exponent), out);
+        if (a->weak == AUTH_TOP)
+                return crypto(a)->top((enum auth_group)a->group, out);
         put_small(out, auth_group_len(a->group), a->weak == AUTH_ONE);
         return 0;
 }
@@ -173,15 +175,26 @@ static bool takes_any_dhv(const struct auth *a)
                       a->cfg->role == PARTY_HOST ? FLAW_HOST_AUTH_DHV : FLAW_AUTH_ANY_DHV);
 }
 
-/* g^xy mod p; of a weak value, where that is used, the value itself. -1: the peer's is not from 2 to p - 2. */
+static bool is_top(const struct auth *a, const uint8_t *value)
+{
+        uint8_t top[AUTH_GROUP_MAX];
+
+        return crypto(a)->top((enum auth_group)a->group, top) == 0 &&
+               memcmp(value, top, auth_group_len(a->group)) == 0;
+}
+
+/* g^xy mod p; of a weak value, where that is used, the value itself, or, of p - 1, what an even exponent makes of it.
+ * -1: the peer's is not from 2 to p - 2. */
 static int share(struct auth *a, const uint8_t *value, uint8_t *shared)
 {
         unsigned len = auth_group_len(a->group);
 
         if (a->weak != AUTH_STRONG)
-                put_small(shared, len, a->weak == AUTH_ONE);
+                put_small(shared, len, a->weak != AUTH_ZERO);
         else if (takes_any_dhv(a) && is_small(value, len))
                 memcpy(shared, value, len);
+        else if (takes_any_dhv(a) && is_top(a, value))
+                put_small(shared, len, 1);
         else
                 return crypto(a)->power((enum auth_group)a->group, value, a->exponent,
                                         sizeof(a->exponent), shared);

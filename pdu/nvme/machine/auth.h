@@ -30,6 +30,8 @@ struct auth_crypto {
          * for a base that is 0, 1, p - 1 or beyond. */
         int (*power)(enum auth_group group, const uint8_t *base, const uint8_t *exponent, size_t n,
                      uint8_t *out);
+        /* p - 1 of it. */
+        int (*top)(enum auth_group group, uint8_t *out);
         int (*random)(void *out, size_t n); /* n bytes that nobody can guess */
 };
 
@@ -42,8 +44,8 @@ struct auth_config {     /* the caller's; outlives the transaction */
         const struct rule_policy *policy; /* what is overlooked and broken on purpose, or NULL */
 };
 
-/* DH values by which anybody knows the session key. */
-enum auth_weak { AUTH_STRONG, AUTH_ZERO, AUTH_ONE };
+/* DH values by which anybody knows the session key; by p - 1 it is one of two, and is taken to be that of 1. */
+enum auth_weak { AUTH_STRONG, AUTH_ZERO, AUTH_ONE, AUTH_TOP };
 
 enum { AUTH_EXPONENT = 64 }; /* bytes; 8.3.4.5.3 wants 256 bits or more */
 

@@ -64,13 +64,23 @@ static int power(enum auth_group group, const uint8_t *base, const uint8_t *expo
         return outcome();
 }
 
+static int top(enum auth_group group, uint8_t *out)
+{
+        unsigned len = auth_group_len((uint8_t)group);
+
+        memset(out, 0, len);
+        for (unsigned i = 0; i < 4; i++)
+                out[len - 1 - i] = (uint8_t)((P - 1) >> 8 * i);
+        return outcome();
+}
+
 static int draw(void *out, size_t n)
 {
         random_fill(&seed, out, n);
         return outcome();
 }
 
-static const struct auth_crypto toy = { digest, power, draw };
+static const struct auth_crypto toy = { digest, power, top, draw };
 
 /* --- two ends --------------------------------------------------------------------------------- */
 
