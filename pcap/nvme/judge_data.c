@@ -86,8 +86,7 @@ static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, str
         judge_finds(found, is_type_wrong(a, id), ID_CNTRLTYPE);
         judge_finds(found, (sgls & 3) != 1 && (sgls & 3) != 2, ID_SGLS);
         judge_finds(found, s->conn->transport != TRACE_TCP && !keyed, RDMA_SGLS);
-        if (a->discovery || id->cntrltype == CNTRLTYPE_DISCOVERY ||
-            !(a->io || id->cntrltype == CNTRLTYPE_IO))
+        if (!a->io)
                 return;
         judge_finds(found, a->named && !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
         judge_finds(found, le16_get(id->kas) == 0, ID_KAS);
@@ -209,17 +208,12 @@ static bool from_start(const union sqe *s)
 
 /* --- properties ------------------------------------------------------------------------------- */
 
-static void judge_property(const struct session *s, const union sqe *sqe, const struct cqe *cqe,
-                           struct rule_set *found)
+static void judge_property(const union sqe *sqe, const struct cqe *cqe, struct rule_set *found)
 {
         uint64_t value = le64_get(cqe->result);
         uint32_t ofst = le32_get(sqe->property.ofst);
-        bool io = s->assoc->named && !s->assoc->discovery;
 
-        judge_finds(found,
-                    ofst == PROP_CAP && (!(value & CAP_CQR) || (io && CAP_DSTRD(value) != 0) ||
-                                         (io && CAP_MQES(value) == 0)),
-                    FAB_CAP);
+        judge_finds(found, ofst == PROP_CAP && !(value & CAP_CQR), FAB_CAP);
         judge_finds(found, property_is_reserved(ofst) && value, FAB_PROP_RSVD);
         judge_finds(found, (sqe->property.attrib & 7) == PROP_ATTRIB_4 && value >> 32,
                     FAB_PROP_UPPER);
@@ -277,7 +271,7 @@ void judge_data(const struct session *s, const struct session_cmd *cmd, const st
         if (s->qid != 0 || !s->assoc || !s->assoc->named || s->gapped)
                 return;
         if (sqe_is_fabrics(sqe, FCTYPE_PROPERTY_GET))
-                judge_property(s, sqe, cqe, found);
+                judge_property(sqe, cqe, found);
         if (!cmd->data || cmd->data_cut)
                 return;
         if (sqe->opc == NVME_IDENTIFY)

@@ -280,11 +280,18 @@ static void judge_versions(const struct past *p, const struct answer *a)
                     FAB_CRMS);
 }
 
+/* Whether it is one for I/O hosts learn after they have read CAP. */
+static void judge_io_cap(const struct past *p, const struct answer *a)
+{
+        judge_finds(a->found,
+                    p->has_cap && is_io(a) && (CAP_DSTRD(p->cap) != 0 || CAP_MQES(p->cap) == 0),
+                    FAB_CAP);
+}
+
 static void judge_cap(const struct past *p, const struct answer *a)
 {
-        uint64_t cap = p->cap;
-
-        judge_finds(a->found, is_discovery(a) && !cap_is_discovery(cap), FAB_CAP_DISC);
+        judge_finds(a->found, is_discovery(a) && !cap_is_discovery(p->cap), FAB_CAP_DISC);
+        judge_io_cap(p, a);
         judge_versions(p, a);
 }
 
@@ -1348,6 +1355,7 @@ static void on_identify(struct past *p, const struct answer *a)
                 memcpy(&p->id, a->cmd->data, sizeof(p->id));
                 p->has_id = true;
                 on_nn(p, a);
+                judge_io_cap(p, a);
                 judge_versions(p, a);
                 f.known = FIELDS_CTRL;
         } else if (selector(s) == CNS_IOCS_NS && le32_get(s->cdw11) >> 24 == 0) {

@@ -339,7 +339,6 @@ static struct association *new_association(struct reader *r, const struct sessio
         if (a->named)
                 memcpy(&a->connect, cmd->data, sizeof(a->connect));
         a->discovery = a->named && strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
-        a->io = a->named && !a->discovery;
         a->past = r->options.judge ? past_new(cmd, &r->logs) : NULL;
         a->next = r->associations;
         r->associations = a;
@@ -455,21 +454,45 @@ static void connected(struct reader *r, struct session_private *p, struct sessio
                 join(s, new_association(r, cmd, (uint16_t)le32_get(cqe->dw0)));
         else if (data)
                 join(s, find_association(r, s, data, FIT_NAMES));
+        if (s->assoc)
+                s->assoc->io |= s->qid > 0 && !s->assoc->discovery;
         if (s->assoc && s->assoc->identified && p->judge)
                 judge_identified(p->judge, s->assoc);
 }
 
+/* What Identify Controller has returned; NULL: the command is another one, or its data is not all there. */
+static const struct id_ctrl *id_ctrl_of(const struct session_private *p,
+                                        const struct session_cmd *cmd)
+{
+        bool identifies = cmd->sqe.opc == NVME_IDENTIFY && session_admin(&p->pub, &cmd->sqe) &&
+                          (le32_get(cmd->sqe.cdw10) & 0xff) == CNS_CTRL;
+        bool whole = cmd->data && cmd->data_len >= sizeof(struct id_ctrl) && !cmd->data_cut;
+
+        return identifies && whole ? (const struct id_ctrl *)(const void *)cmd->data : NULL;
+}
+
+/* Before anything is judged by it: a discovery subsystem may have a name of its own (B2.2 3.1.3.3), so that
+ * of other names than the well-known one Identify alone tells. */
+static void learn_type(const struct session_private *p, const struct record *rec)
+{
+        struct association *a = p->pub.assoc;
+        bool success = rec->ends && rec->cmd && (!rec->cqe || !cqe_status(rec->cqe));
+        const struct id_ctrl *id = success ? id_ctrl_of(p, rec->cmd) : NULL;
+
+        if (!a || !id)
+                return;
+        a->discovery |= id->cntrltype == CNTRLTYPE_DISCOVERY;
+        a->io = !a->discovery && (a->io || a->named || id->cntrltype == CNTRLTYPE_IO);
+}
+
 static void identified(struct session_private *p, const struct session_cmd *cmd)
 {
-        const struct id_ctrl *id = (const void *)cmd->data;
+        const struct id_ctrl *id = id_ctrl_of(p, cmd);
         struct association *a = p->pub.assoc;
         uint32_t ioccsz;
 
-        if (!a || (le32_get(cmd->sqe.cdw10) & 0xff) != CNS_CTRL || !id || cmd->data_cut ||
-            cmd->data_len < sizeof(*id))
+        if (!a || !id)
                 return;
-        a->discovery |= id->cntrltype == CNTRLTYPE_DISCOVERY;
-        a->io = !a->discovery && (a->io || id->cntrltype == CNTRLTYPE_IO);
         ioccsz = le32_get(id->ioccsz);
         if (ioccsz < 4 || ioccsz > UINT32_MAX / 16) /* discovery controllers do not have it */
                 return;
@@ -1064,8 +1087,7 @@ static void after(struct reader *r, struct session_private *p, struct record *re
 {
         if (!rec->ends || !rec->cmd)
                 return;
-        if (succeeds(rec) && rec->cmd->sqe.opc == NVME_IDENTIFY &&
-            session_admin(&p->pub, &rec->cmd->sqe))
+        if (succeeds(rec))
                 identified(p, rec->cmd);
         if (succeeds(rec) && sqe_is_fabrics(&rec->cmd->sqe, FCTYPE_DISCONNECT))
                 p->pub.disconnected = true;
@@ -1084,6 +1106,7 @@ void reader_event(struct reader *r, const struct trace_event *e)
                 return;
         rec.session = &p->pub;
         take_event(r, p, &rec);
+        learn_type(p, &rec);
         judge_record(r, p, &rec);
         if (succeeds(&rec) && sqe_is_connect(&rec.cmd->sqe))
                 connected(r, p, rec.cmd, rec.cqe);

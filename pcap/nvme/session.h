@@ -22,7 +22,7 @@ struct association {
         bool named; /* `connect` was seen whole */
         uint16_t cntlid;
         bool discovery;      /* SUBNQN is the discovery NQN, or Identify said so */
-        bool io;             /* SUBNQN is another, or Identify said so; neither: it is not known */
+        bool io;             /* Identify said so, or it has I/O queues; neither: it is not known */
         uint32_t in_capsule; /* bytes of in-capsule data of I/O commands, if identified */
         uint16_t icdoff;
         uint8_t msdbd;

@@ -267,10 +267,14 @@ def test_names_are_shown_without_what_terminals_obey(tmp_path):
         assert command[0] != "show" or rb"\x1b[2J\x07\x0a" in run.stdout
 
 
-def test_a_discovery_subsystem_may_have_its_own_name(tmp_path):
+@pytest.mark.parametrize("version", [0x10300, 0x20000])
+def test_a_discovery_subsystem_may_have_its_own_name(version, tmp_path):
+    """As Linux' nvmet answers with discovery_nqn: it says 1.3 and CNTRLTYPE 2, and has nothing that I/O controllers owe."""
     capture = Capture()
-    q = admin(capture, subnqn="nqn.2026-01.lab:central-discovery")
-    q.run(6, data=identify(cntrltype=2, oaes=1 << 31), cdw=[1])
+    q = admin(capture, enabled=False, subnqn="nqn.2026-01.lab:central-discovery")
+    q.enable(cap=craft.CAP_FAIR & ~(1 << 59) | 1 << 32, vs=version)
+    q.run(0x18, status=1)
+    q.run(6, data=identify(ver=version, cntrltype=2, oaes=1 << 31, frmw=0, temperatures=(0, 0), ioccsz=0, kas=0), cdw=[1])
     assert "0 must" in pcap("check", written(capture, tmp_path, q)).stdout
 
 

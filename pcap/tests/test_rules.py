@@ -21,7 +21,7 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 
 # Crafted below, and all the same looked for where the embedded target breaks them.
 TWICE = {
-    "fab/connect/no-error-log", "fab/discovery/persistent", "fab/keep-alive/command",
+    "fab/connect/no-error-log", "fab/discovery/persistent",
     "fab/auth/fresh", "fab/auth/not-asked", "fab/connect/cntlid-allocated", "fab/property/kept",
     "fab/property/reserved", "fab/queue/success-bits", "fab/property/vs", "fab/reset/clears", "fab/sgl/long", "tcp/capsule/command-data-buffer",
     "tcp/termreq/no-answer",
@@ -88,6 +88,7 @@ def two_subsystems(c):
 def hostid_is_set(c, twice=False):
     """A controller that takes HOSTID 0 (ZHIDS) is told another one before there are reservations."""
     q = admin(c, hostid=bytes(16))
+    q.identify()
     for hostid in [b"x" * 16] + [b"y" * 16] * twice:
         q.run(0x09, cdw=[0x81, 1], h2c=hostid)
     io(c, hostid=b"x" * 16).run(0x00, nsid=1)
@@ -264,6 +265,13 @@ def error_logged(status, sqid=0):
     return lambda c: admin(c).log(1, entry)
 
 
+def identified(c, **k):
+    """An I/O controller, as it says itself: its name alone does not tell."""
+    q = admin(c, **k)
+    q.identify()
+    return q
+
+
 def admin_log(lid, **k):
     def craft(c):
         q = admin(c)
@@ -411,6 +419,7 @@ def notice(aec=None, info=0, lid=4, told=None):
     """A notice, when feature 0Bh was set to this value, or Get Features has told it."""
     def craft(c):
         q = admin(c)
+        q.identify(oaes=1 << (8 + info))
         aer = q.next_cid()
         q.send(sqe(0x0c, aer))
         if aec is not None:
@@ -1093,7 +1102,8 @@ LAWFUL = {
     "few-events-refused": few_events_refused,
     "many-r2ts": many_r2ts,
     "busy-disconnect-logged": error_logged(0x181, sqid=1),
-    "keep-alive-while-power-is-lost": lambda c: admin(c).run(0x18, status=5),
+    "keep-alive-while-power-is-lost": lambda c: identified(c).run(0x18, status=5),
+    "keep-alive-of-who-knows-what": lambda c: admin(c).run(0x18, status=1),
     "discovery-keep-alive-while-power-is-lost": lambda c: discovery(c, kato=5000).run(0x18, status=5),
     "numrec-of-a-long-log": numrec((1 << 54) - 1),
     "namespaces-up-to-nn": listed(1),
@@ -1331,7 +1341,8 @@ FABRICS = {
     "fab/command/psdt": flagged(0xc0),
     "fab/command/fuse": flagged(0x41),
     "fab/property/crto": crto,
-    "fab/property/crms": lambda c: admin(c, enabled=False).enable(cap=CAP_FAIR & ~(1 << 59)),
+    "fab/property/crms": lambda c: (lambda q: (q.enable(cap=CAP_FAIR & ~(1 << 59)), q.identify()))(
+        admin(c, enabled=False)),
     "fab/property/cap-discovery": lambda c: Queue(c, subnqn=DISCOVERY).get(CAP, CAP_FAIR | 1 << 36),
     "fab/property/reserved": lambda c: admin(c).get(INTMS, 1),
     "fab/property/vs": lambda c: admin(c).identify(ver=0x10400),
@@ -1350,7 +1361,7 @@ FABRICS = {
     "fab/keep-alive/round-up": kato_rounded,
     "fab/keep-alive/minimum": kato_minimum,
     "fab/keep-alive/expiry": outlived,
-    "fab/keep-alive/command": lambda c: admin(c).run(0x18, status=2),
+    "fab/keep-alive/command": lambda c: identified(c).run(0x18, status=2),
     "fab/nsid/invalid": lambda c: (admin(c), io(c).run(0x00, status=0x0b, nsid=0)),
     "fab/sgl/long": lambda c: refuses_long(c, 0x340001),
     "fab/connect/no-error-log": error_logged(0x182, sqid=1),
@@ -1361,7 +1372,7 @@ FABRICS = {
     "base/log/offset": admin_log(2, offset=1024, status=2),
     "base/log/discovery-logs": admin_log(0x70, status=0x109),
     "base/abort/unknown-cid": abort_nothing,
-    "base/feature/host-identifier": lambda c: admin(c).run(
+    "base/feature/host-identifier": lambda c: identified(c).run(
         0x09, cdw=[0x81, 1], h2c=b"another host id."),
     "fab/discovery/log-offsets": log_in_pieces,
     "fab/discovery/genctr-step": log_of_the_same_genctr,
@@ -1732,7 +1743,9 @@ ALSO = {
     "entry-of-a-log-that-is-not-extended": (lambda c: discovery(c).log(
         0x70, disc_log(7, bytes(1024))), "fab/discovery/log-entry"),
     "busy-connect-logged": (error_logged(0x181), "fab/connect/no-error-log"),
-    "keep-alive-not-supported": (lambda c: admin(c).run(0x18, status=1), "fab/keep-alive/command"),
+    "keep-alive-not-supported": (lambda c: identified(c).run(0x18, status=1), "fab/keep-alive/command"),
+    "keep-alive-not-supported-beside-an-io-queue": (
+        lambda c: (lambda q, _: q.run(0x18, status=1))(admin(c), io(c)), "fab/keep-alive/command"),
     "hostid-set-twice": (lambda c: hostid_is_set(c, twice=True), "base/feature/host-identifier"),
     "numrec-beyond-offsets": (numrec(1 << 54), "fab/discovery/log-header"),
     "namespace-above-nn": (listed(1, 2), "base/identify/list"),
@@ -1766,7 +1779,9 @@ ALSO = {
     "copy-without-resources": (sent_again(0x189, 100, **COPY), "nvm/copy/host-again"),
     "no-tls-with-a-generated-psk": (comes_back(False), "fab/auth/concatenation"),
     "no-challenge": (concatenates(cvalid=0, stays=False), "fab/auth/concatenation"),
-    "stride": (lambda c: admin(c, enabled=False).enable(cap=CAP_FAIR | 1 << 32), "fab/property/cap"),
+    "stride": (lambda c: (lambda q: (q.enable(cap=CAP_FAIR | 1 << 32), q.identify()))(admin(c, enabled=False)),
+               "fab/property/cap"),
+    "stride-of-who-has-told": (lambda c: identified(c).get(CAP, CAP_FAIR | 1 << 32), "fab/property/cap"),
     "crd-with-dnr": (lambda c: admin(c, cntlid=5, result=5).run(
         0x06, status=0x4802, cdw=[1], length=4096), "base/command/retry-unasked"),
 }
