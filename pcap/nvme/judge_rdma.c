@@ -26,7 +26,8 @@ enum {
 struct outstanding {
         uint64_t addr;
         uint32_t key;
-        unsigned with; /* those that were asked for before it and answered after it */
+        uint64_t frame; /* in which it was asked for */
+        unsigned with;  /* those that were asked for before it and answered after it */
 };
 
 struct rdma_watch {
@@ -69,31 +70,37 @@ static unsigned find_read(const struct rdma_watch *w, const struct trace_memory 
 }
 
 /* Whoever READs the same again has had it before, seen or not. */
-static void begin_read(struct rdma_watch *w, const struct trace_memory *m)
+static void begin_read(struct rdma_watch *w, const struct trace_event *e)
 {
+        const struct trace_memory *m = &e->memory;
         unsigned at = find_read(w, m);
 
         if (at < w->reads)
                 remove_reads(w, at + 1);
         if (w->reads == READS)
                 remove_reads(w, 1);
-        w->read[w->reads++] = (struct outstanding) { .addr = m->addr, .key = m->key };
+        w->read[w->reads++] =
+            (struct outstanding) { .addr = m->addr, .key = m->key, .frame = e->at.frame };
 }
 
 /*
  * Its answer passes here now, so that it was outstanding all the time; READs are answered in turn,
- * so that those before it are over. A READ counts with those whose answer was seen to come later.
+ * so that those before it are over. A READ counts with those whose answer was seen to come later: over RoCE
+ * so much later that the two were not merely caught in the other order, which TCP would tell.
  */
-static void end_read(struct rdma_watch *w, const struct trace_memory *m, struct rdma_track *t,
+static void end_read(struct rdma_watch *w, const struct trace_event *e, struct rdma_track *t,
                      struct rule_set *found)
 {
-        unsigned at = find_read(w, m), most = 0;
+        uint64_t late = e->conn->transport == TRACE_ROCE ? TRACE_LATE : 0;
+        unsigned at = find_read(w, &e->memory), most = 0;
 
         if (at == w->reads)
                 return;
-        for (unsigned i = at + 1; i < w->reads; i++)
-                if (++w->read[i].with > most)
+        for (unsigned i = at + 1; i < w->reads; i++) {
+                w->read[i].with += e->at.frame > w->read[i].frame + late;
+                if (w->read[i].with > most)
                         most = w->read[i].with;
+        }
         judge_finds(found, rule_in(rdma_track_reads(t, most + 1), RDMA_READ_LIMIT),
                     RDMA_READ_LIMIT);
         remove_reads(w, at + 1);
@@ -197,9 +204,9 @@ void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct 
         else if (e->kind == TRACE_CAPSULE)
                 on_capsule(w, e, found);
         else if (e->kind == TRACE_READ && controller)
-                begin_read(w, &e->memory);
+                begin_read(w, e);
         else if (e->kind == TRACE_READ_END && !controller)
-                end_read(w, &e->memory, t, found);
+                end_read(w, e, t, found);
         else if (e->kind == TRACE_REFUSAL)
                 refused(w, e->sender, e->refusal, rdma_track_outstanding(t), found);
         else if (e->kind == TRACE_TERMINATE)

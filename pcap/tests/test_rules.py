@@ -1560,11 +1560,14 @@ def delivered(q, cid, then):
     then(q, cid)
 
 
-def three_reads(c):
-    roce_admin(c)
+def three_reads(c, between=70):
+    """One too many, if so many commands of another queue between requests and answers prove it."""
+    a = roce_admin(c)
     q = roce_io(c, ird=2)
     cids = [writes(q, 0xa000 + 0x1000 * i, 0x60 + i) for i in range(3)]
     asked = [q.ask(0xa000 + 0x1000 * i, 0x60 + i, 512) for i in range(3)]
+    for _ in range(between):
+        a.set(0x460001)
     for psn in asked:
         q.reply(psn, bytes(512))
     for cid in cids:
@@ -1927,6 +1930,7 @@ SOBER = {
     "queue-of-a-lost-association": (lambda c: io_queue_stays(c, 8000), {"fab/association/host-ends"}),
     "long-sgl-refused": (lambda c: refuses_long(c, 0x300001), {"base/command/fields"}),
     "overrun": (overrun, {"fab/queue/outstanding"}),
+    "read-caught-before-an-answer": (lambda c: three_reads(c, between=0), set()),
     "reserved-fes-answered": (reserved_fes_answered, {"tcp/c2hdata/cccid", "tcp/termreq/fes-h2c"}),
     "no-capsule-data": (no_capsule_data, {"tcp/capsule/in-capsule-limit"}),
     "kick-start": (kick_start, {"tcp/header/flags-h2c"}),

@@ -159,6 +159,9 @@ struct trace_tls {
         void *user; /* unread's */
 };
 
+/* Frames: over RoCE a packet may be caught as long after what acknowledges or answers it. */
+enum { TRACE_LATE = 64 };
+
 enum { TRACE_PORTS = 16, TRACE_TOLD = 16 };
 
 /* Two RoCE queue pairs that are a connection, of which the capture may say nothing. */

@@ -12,7 +12,6 @@ enum {
         PSN_MASK = 0xffffff,
         HELD_MAX = 64,       /* packets ahead of their turn, of one side; */
         HELD_ALL = 64 << 20, /* bytes of those of all sides */
-        LATE = 64,           /* frames: a packet may be caught as long after what acknowledges it */
         READS = 256,         /* outstanding ones of one side: what the CM can express */
         CAPSULE_MAX = 1 << 20,
         SYNDROME_KIND = 0x60, /* AETH (9.7.5.2.4): what it is; the rest: its code */
@@ -317,7 +316,7 @@ static void acknowledge_late(struct tracer *t, struct roce_conn *c, enum party s
 
         if (!d->synced || psn_distance(d->next, (psn + 1) & PSN_MASK) >= 0)
                 return;
-        if (d->acked && t->at.frame - d->ack_frame > LATE)
+        if (d->acked && t->at.frame - d->ack_frame > TRACE_LATE)
                 settle(t, c, sender);
         if (!d->acked) {
                 d->acked = true;
@@ -334,7 +333,7 @@ void roce_take_request(struct tracer *t, struct roce_conn *c, enum party sender,
         struct roce_direction *d = &c->dir[sender];
         int32_t ahead;
 
-        if (d->acked && t->at.frame - d->ack_frame > LATE)
+        if (d->acked && t->at.frame - d->ack_frame > TRACE_LATE)
                 settle(t, c, peer_of(sender));
         if (!d->synced) {
                 d->synced = true;
