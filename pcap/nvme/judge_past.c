@@ -1065,7 +1065,7 @@ static bool is_gapped(const struct association *a)
         for (const struct session *it = a->first; it; it = it->sibling)
                 if (it->gapped)
                         return true;
-        return false;
+        return a->holed;
 }
 
 /* Nobody was heard for twice the timeout, and for the time to clean up (CQT), and yet there is
@@ -1544,7 +1544,7 @@ void past_joins(const struct association *a, const struct session *s, const stru
         for (const struct session *it = a->first; it; it = it->sibling)
                 if (it->gapped && it->qid == 0)
                         return;
-        if (!p || a->discovery)
+        if (!p || a->discovery || a->holed)
                 return;
         doubtful = status != NVME_SUCCESS ? found : &p->joined_wrongly;
         settled = p->moved_frame < cmd->at.frame;

@@ -356,12 +356,14 @@ static void leave(struct reader *r, struct session *s)
         for (it = &a->first; *it != s; it = &(*it)->sibling)
                 continue;
         *it = s->sibling;
+        a->holed |= s->gapped;
         if (a->first)
                 return;
         while (*at != a)
                 at = &(*at)->next;
         *at = a->next;
-        memory_ends(&r->hosts, a);
+        if (!a->holed)
+                memory_ends(&r->hosts, a);
         past_free(a->past);
         free(a);
 }

@@ -28,6 +28,7 @@ struct association {
         uint8_t msdbd;
         bool long_sgls;        /* SGLS: those longer than the data are supported (LLDTS) */
         bool identified;       /* the four above are known */
+        bool holed;            /* one of its queues that are gone had gaps: it may have gone on */
         struct past *past;     /* the judge's; NULL where nothing is judged */
         struct session *first; /* its queues, by session.sibling */
         struct association *next;

@@ -336,6 +336,35 @@ def test_tagged_frames(tags, tmp_path):
     assert ", 2 connections, 0 gaps: 0 must" in pcap("check", path).stdout
 
 
+# --- more connections than the reader remembers ---------------------------------------------------
+
+def test_a_queue_that_is_forgotten_has_not_ended(tmp_path):
+    """Its host goes on with the others, and with it."""
+    capture = Capture()
+    a, q = queues(capture)
+    q.run(FLUSH, nsid=1)
+    a.run(0x18)
+    for n in range(16384 - 1):
+        Stream(capture, 1024 + n, begun=False, controller=9999).send("host", b"x")
+    capture.ms += 6000
+    a.run(0x18)
+    q.run(FLUSH, nsid=1)
+    assert "0 must and 0 should broken" in pcap("check", written(capture, tmp_path, q, a)).stdout
+
+
+def test_a_queue_pair_that_is_forgotten_has_not_ended(tmp_path):
+    capture = Capture()
+    craft.Roce(capture).connect()
+    q = craft.Roce(capture, qid=1)
+    q.connect(cntlid=1)
+    for _ in range(8192 - 1):
+        craft.Roce(capture)
+    capture.ms += 6000
+    for _ in range(3):
+        q.flush()
+    assert "0 must and 0 should broken" in pcap("check", capture.write(tmp_path / "x.pcap")).stdout
+
+
 # --- what is no verdict ---------------------------------------------------------------------------
 
 NO_VERDICT = "nothing could be judged; this is no clean verdict"

@@ -399,6 +399,17 @@ static void link_conn(struct reader *r, struct tcp_conn_state *c, struct tcp_con
         r->kept++;
 }
 
+/* It may go on, which nobody will know: what is missing from here on is told, so that this does not pass for its end. */
+static void leave_unfinished(struct reader *r, struct tcp_conn_state *c)
+{
+        if (c->closed || c->bare || !r->ops->gap)
+                return;
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                close_stream(r, c, p);
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                r->ops->gap(r->user, &c->pub, p, 0, &r->at);
+}
+
 static void drop_conn(struct reader *r, struct tcp_conn_state *c)
 {
         struct tcp_conn_state **at = c->bucket;
@@ -437,6 +448,7 @@ static void forget_idle(struct reader *r)
 
         if (r->hand == c)
                 r->hand = c->later;
+        leave_unfinished(r, c);
         close_conn(r, c);
         drop_conn(r, c);
 }

@@ -67,7 +67,8 @@ struct capture_ops {
         void (*gap)(void *user, struct capture_conn *c, enum party sender, uint32_t n,
                     const struct capture_place *at);
         /* Both sides said FIN, one said RST within 16 MiB of what was awaited, another connection between the same ports
-         * was answered (a SYN alone ends nothing: RFC 9293, 3.10.7.4), or the capture is over. */
+         * was answered (a SYN alone ends nothing: RFC 9293, 3.10.7.4), or the capture is over. Where only the reader has
+         * no room for it any more, a gap of each side comes before. */
         void (*closed)(void *user, struct capture_conn *c, const struct capture_place *at);
         /* A UDP datagram. */
         void (*datagram)(void *user, const struct packet *p, const struct capture_place *at);

@@ -60,6 +60,7 @@ static struct {
         struct text text;
         struct capture_conn first;
         unsigned opened, closed;
+        unsigned unfinished; /* gaps of unknown length of the first connection */
 } seen;
 
 static void on_opened(void *user, struct capture_conn *c, const struct capture_place *at)
@@ -85,6 +86,7 @@ static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32
                    const struct capture_place *at)
 {
         (void)user;
+        seen.unfinished += c->number == 1 && n == 0;
         text_add(&seen.text, "%u%c gap %u@%u; ", c->number, party_name(sender)[0], n,
                  (unsigned)at->frame);
 }
@@ -465,6 +467,20 @@ static void assert_connections(unsigned n)
         assert_int_equal(seen.closed, n);
 }
 
+/* Connections of which one byte is there, and again something of the first one after each thousand. */
+static void strangers(unsigned count, const char *again)
+{
+        for (unsigned i = 0; i < count; i++) {
+                struct capture_flow other = flow;
+
+                other.end[PARTY_HOST].addr[2] = (uint8_t)(1 + i / 10000);
+                other.end[PARTY_HOST].port = (uint16_t)(1024 + i % 10000);
+                capture_flow_data(out, &other, PARTY_HOST, "a", 1, 0);
+                if (again && i % 1000 == 0)
+                        send_text(PARTY_HOST, again);
+        }
+}
+
 /* More connections than are remembered, of which one is in use all the time: it goes on, the idle
  * ones are closed. */
 static void test_many(void **state)
@@ -475,18 +491,40 @@ static void test_many(void **state)
         (void)state;
         begin();
         capture_flow_open(out, &flow, NULL, NULL, 0);
-        for (unsigned i = 0; i < MANY; i++) {
-                struct capture_flow other = flow;
-
-                other.end[PARTY_HOST].addr[2] = (uint8_t)(1 + i / 10000);
-                other.end[PARTY_HOST].port = (uint16_t)(1024 + i % 10000);
-                capture_flow_data(out, &other, PARTY_HOST, "a", 1, 0);
-                if (i % 1000 == 0)
-                        send_text(PARTY_HOST, "b");
-        }
+        strangers(MANY, "b");
         assert_connections(MANY + 1);
         at = strstr(seen.log, "1 closed");
         assert_null(at); /* last of all, far after what the log can hold */
+        assert_int_equal(seen.unfinished, 0);
+}
+
+/* An idle one that makes room for others may go on: both its sides lack something before it is closed. */
+static void test_what_is_forgotten_has_not_ended(void **state)
+{
+        enum { REMEMBERED = 16384 };
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "hello");
+        strangers(REMEMBERED, NULL);
+        assert_connections(REMEMBERED + 1);
+        assert_int_equal(seen.unfinished, 2);
+}
+
+/* One that has ended makes room, too, and nothing of it is missing. */
+static void test_what_has_ended_is_forgotten(void **state)
+{
+        enum { REMEMBERED = 16384 };
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "hello");
+        capture_flow_close(out, &flow, PARTY_HOST, false, 0);
+        strangers(REMEMBERED, NULL);
+        assert_connections(REMEMBERED + 1);
+        assert_int_equal(seen.unfinished, 0);
 }
 
 /* Many that are opened, and nothing is said on them. */
@@ -520,6 +558,7 @@ static void test_a_flood_of_handshakes(void **state)
         flood(FLOOD);
         send_text(PARTY_HOST, "bye");
         assert_connections(FLOOD + 1);
+        assert_int_equal(seen.unfinished, 0);
 }
 
 static void test_midstream(void **state)
@@ -833,6 +872,8 @@ int main(void)
                 cmocka_unit_test(test_crossed_with_the_handshake),
                 cmocka_unit_test(test_sliced),
                 cmocka_unit_test(test_many),
+                cmocka_unit_test(test_what_is_forgotten_has_not_ended),
+                cmocka_unit_test(test_what_has_ended_is_forgotten),
                 cmocka_unit_test(test_a_flood_of_handshakes),
                 cmocka_unit_test(test_midstream),
                 cmocka_unit_test(test_ip6),
