@@ -274,8 +274,8 @@ uint32_t past_nn(const struct association *a);
 uint8_t past_ana_shown(const struct association *a, uint32_t nsid, int64_t now_ns);
 /* The host ends the connection of an I/O queue, and has not sent Disconnect. */
 void past_leaves(const struct session *s, int64_t time_ns);
-/* Whether it may still have commands. */
-bool past_lives(const struct association *a);
+/* Whether it may still have commands: its controller has answered lately. */
+bool past_lives(const struct association *a, int64_t now_ns);
 /* How names begin in an anonymous capture, whose blocks are made up. */
 #define ANONYMOUS_NQN "nqn.2026-01.io.nvmfspec:anonymous-"
 

@@ -73,6 +73,7 @@ struct past {
         uint32_t kato, kato_in_force; /* ms: asked for; as Get Features says. 0: not known */
         int64_t gone_ns;              /* the admin queue ended; 0: not yet */
         int64_t heard_ns;             /* the last command of any of its queues */
+        int64_t answered_ns;          /* ... and the last answer of the controller */
         uint32_t queues;              /* I/O queues granted; 0: not known */
         bool joined;                  /* there was an I/O queue since CC.EN is 1 */
         bool has_aec, set_aec;        /* known; as the host has set it */
@@ -135,7 +136,7 @@ struct past *past_new(const struct session_cmd *connect, struct keep *logs)
                 p->indivioqdels = connect->sqe.connect.cattr & CATTR_INDIVIDUAL_DELETE;
                 p->sqsize = le16_get(connect->sqe.connect.sqsize);
                 p->kato = le32_get(connect->sqe.connect.kato);
-                p->heard_ns = connect->at.time_ns;
+                p->heard_ns = p->answered_ns = connect->at.time_ns;
                 p->ana = ana_past_new(logs);
                 p->logs = logs;
         }
@@ -1226,11 +1227,19 @@ uint8_t past_ana_shown(const struct association *a, uint32_t nsid, int64_t now_n
         return a->past ? ana_shown(a->past->ana, nsid, now_ns) : 0;
 }
 
-bool past_lives(const struct association *a)
+static bool is_up(const struct past *p)
+{
+        return !p->ended_ns && !p->gone_ns && !p->fatal_ns && p->cc & CC_EN && !CC_SHN(p->cc);
+}
+
+/* Who pulls a cable ends nothing: the controller does not answer any more. By KATO a host has noticed that. */
+bool past_lives(const struct association *a, int64_t now_ns)
 {
         const struct past *p = a->past;
+        int64_t katt =
+            p ? (int64_t)(p->kato_in_force > p->kato ? p->kato_in_force : p->kato) * MS : 0;
 
-        return p && !p->ended_ns && !p->gone_ns && !p->fatal_ns && p->cc & CC_EN && !CC_SHN(p->cc);
+        return p && is_up(p) && now_ns <= p->answered_ns + (katt > GONE_NS ? katt : GONE_NS);
 }
 
 /* Only where the association survives it: both sides can delete single queues. */
@@ -1238,8 +1247,8 @@ void past_leaves(const struct session *s, int64_t time_ns)
 {
         struct past *p = s->assoc ? s->assoc->past : NULL;
 
-        if (p && s->qid > 0 && !s->gapped && !s->disconnected && past_lives(s->assoc) &&
-            p->has_id && p->indivioqdels && le16_get(p->id.ofcs) & OFCS_DISCONNECT)
+        if (p && s->qid > 0 && !s->gapped && !s->disconnected && is_up(p) && p->has_id &&
+            p->indivioqdels && le16_get(p->id.ofcs) & OFCS_DISCONNECT)
                 p->left_ns = time_ns;
 }
 
@@ -1476,6 +1485,8 @@ void past_answer(const struct session *s, const struct session_cmd *cmd, const s
         struct past *p = s->assoc ? s->assoc->past : NULL;
         struct answer a = { s, cmd, cqe, e, found };
 
+        if (p)
+                p->answered_ns = e->at.time_ns;
         if (!p || s->gapped)
                 return;
         judge_finds(found, cmd->expired && succeeded(&a), KA_EXPIRY);

@@ -768,7 +768,8 @@ static void judge_path(const struct reader *r, const struct session_private *p, 
                 uint8_t there = b != a && b->named ? past_ana_shown(b, nsid, now) : 0;
 
                 if (!there || !same_host(&a->connect, &b->connect) || !has_io(b) ||
-                    !past_lives(b) || strncmp(a->connect.subnqn, b->connect.subnqn, NQN_FIELD) != 0)
+                    !past_lives(b, now) ||
+                    strncmp(a->connect.subnqn, b->connect.subnqn, NQN_FIELD) != 0)
                         continue;
                 judge_finds(&rec->broken,
                             is_accessible(here) ? here != ANA_OPTIMIZED && there == ANA_OPTIMIZED

@@ -863,10 +863,12 @@ def two_paths(first, second, **late):
         a = admin(c)
         a.log(0x0c, ana_log(1, first))
         i = io(c)
-        b = admin(c, result=2)
+        b = admin(c, result=2, kato=late.get("kato", 0))
         b.log(0x0c, ana_log(1, second))
         io(c, cntlid=2)
         c.ms += late.get("ms", 3000)
+        if late.get("lives"):
+            b.run(0x18)
         if late.get("again"):
             a.log(0x0c, ana_log(2, late["again"]))
         i.run(0x02, nsid=1, length=512, status=0x302 if first > 2 else 0x281)
@@ -1125,6 +1127,8 @@ LAWFUL = {
     "other-path": two_paths(1, 3),
     "no-better-path": two_paths(2, 2),
     "path-just-changed": two_paths(3, 1, ms=100),
+    "path-whose-cable-is-pulled": two_paths(3, 1, ms=6000),
+    "path-whose-cable-is-pulled-beyond-kato": two_paths(3, 1, ms=11000, kato=10000),
     "path-read-again": two_paths(3, 1, again=1),
     "sent-again-after-crd": sent_again(0x882, 1100),
     "sent-again-in-time": sent_again(0x303, 100),
@@ -1778,6 +1782,8 @@ ALSO = {
     "ana-inaccessible-and-lost": (io_in_state(3, 0x301), "base/ana/inaccessible"),
     "ana-lost-and-in-transition": (io_in_state(4, 0x303), "base/ana/persistent-loss"),
     "non-optimized-path": (two_paths(2, 1), "base/ana/host-path"),
+    "path-that-answers-keep-alive": (two_paths(3, 1, ms=6000, lives=True), "base/ana/host-path"),
+    "path-within-kato": (two_paths(3, 1, ms=9000, kato=10000), "base/ana/host-path"),
     "transition-at-once": (sent_again(0x303, 0), "base/ana/host-again"),
     "copy-without-resources": (sent_again(0x189, 100, **COPY), "nvm/copy/host-again"),
     "no-tls-with-a-generated-psk": (comes_back(False), "fab/auth/concatenation"),
