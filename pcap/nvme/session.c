@@ -753,29 +753,37 @@ static bool is_accessible(uint8_t state)
         return state == ANA_OPTIMIZED || state == ANA_NONOPTIMIZED;
 }
 
+/* Another controller of the subsystem that takes this host's commands. The names tell most of them apart, at little cost. */
+static bool is_other_path(const struct association *a, const struct association *b, int64_t now_ns)
+{
+        return b != a && b->named && same_host(&a->connect, &b->connect) &&
+               strncmp(a->connect.subnqn, b->connect.subnqn, NQN_FIELD) == 0 && has_io(b) &&
+               past_lives(b, now_ns);
+}
+
+/* Of ANA states; 0: it is not known. */
+static bool is_better(uint8_t there, uint8_t here)
+{
+        if (!there || !here)
+                return false;
+        return is_accessible(here) ? here != ANA_OPTIMIZED && there == ANA_OPTIMIZED
+                                   : is_accessible(there);
+}
+
 /* 8.1.1, 8.1.2.1: the host has another controller that serves the namespace better. */
 static void judge_path(const struct reader *r, const struct session_private *p, struct record *rec)
 {
         const struct association *a = p->pub.assoc;
         uint32_t nsid = le32_get(rec->sqe->nsid);
         int64_t now = rec->e->at.time_ns;
-        uint8_t here;
 
         if (!a || !a->named || p->pub.qid <= 0 || p->pub.gapped || !moves_blocks(rec->sqe))
                 return;
-        here = past_ana_shown(a, nsid, now);
-        for (const struct association *b = r->associations; here && b; b = b->next) {
-                uint8_t there = b != a && b->named ? past_ana_shown(b, nsid, now) : 0;
-
-                if (!there || !same_host(&a->connect, &b->connect) || !has_io(b) ||
-                    !past_lives(b, now) ||
-                    strncmp(a->connect.subnqn, b->connect.subnqn, NQN_FIELD) != 0)
-                        continue;
+        for (const struct association *b = r->associations; b; b = b->next)
                 judge_finds(&rec->broken,
-                            is_accessible(here) ? here != ANA_OPTIMIZED && there == ANA_OPTIMIZED
-                                                : is_accessible(there),
+                            is_other_path(a, b, now) && is_better(past_ana_shown(b, nsid, now),
+                                                                  past_ana_shown(a, nsid, now)),
                             ANA_HOST_PATH);
-        }
 }
 
 /* After what it is judged by. */

@@ -244,6 +244,21 @@ def clients(n):
     return c
 
 
+def blocks_beside(others, namespaces):
+    """Blocks of one subsystem are moved, while so many others have told the ANA states of these namespaces."""
+    def log(*nsids):
+        return struct.pack("<QH6xIIQB15x", 1, 1, 1, len(nsids), 1, 1) + struct.pack(f"<{len(nsids)}I", *nsids)
+
+    c = Capture()
+    for i in range(others):
+        craft.admin(c, subnqn=f"{craft.SUBNQN}-{i}").log(0x0c, log(*namespaces))
+    craft.admin(c).log(0x0c, log(1))
+    q = craft.io(c)
+    for _ in range(5000):
+        q.run(8, nsid=1)
+    return c
+
+
 def early(conns):
     """Segments of one byte that come too early, each of them cut off."""
     c = Capture()
@@ -267,6 +282,8 @@ HOSTILE = {
     "data PDUs of 4 GiB with a digest, not caught": (lambda: long_pdus(20, 0xffff0000, DDGST),
                                                      lambda: long_pdus(20, 4096, DDGST)),
     "an FPDU at each place, by its header": (lambda: lost(b"\xc1\x02"), lambda: lost(b"\0\0")),
+    "blocks beside long ANA logs": (  # in which the namespace comes last
+        lambda: blocks_beside(30, (*range(2, 20002), 1)), lambda: blocks_beside(30, range(1, 20002))),
     "the ends of much data": (lambda: ends_of_data(1000, READ, 32 << 20, 1, 0xc),
                               lambda: ends_of_data(1000, READ, 4, 1, 0xc), "sequence"),
 }
