@@ -31,6 +31,15 @@ static inline void judge_finds(struct rule_set *found, bool broken, enum rule_id
                 rule_add(found, rule);
 }
 
+/* FNV-1a, 64 bits; never 0. h: HASH_START, or what came before. */
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+static inline uint64_t hash_of(uint64_t h, const void *bytes, size_t n)
+{
+        for (const uint8_t *p = bytes; n > 0; p++, n--)
+                h = (h ^ *p) * UINT64_C(0x100000001b3);
+        return h ? h : 1;
+}
+
 /* The Host Identifier of a host that has not told its own. */
 static inline bool is_nobody(const uint8_t hostid[16])
 {
@@ -107,6 +116,7 @@ struct auth_past {                /* of a queue; all zero at first */
 struct auth_memory { /* of the capture: the challenges seen last, by who sent them */
         struct auth_value {
                 uint8_t hl, value[AUTH_HASH_MAX];
+                uint64_t message; /* hash of that which had it */
         } seen[2];
 };
 /* An Authentication Send or Receive that is over. */

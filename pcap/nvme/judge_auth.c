@@ -60,14 +60,18 @@ static bool is_small(const uint8_t *dhv, unsigned len)
         return len <= 1 && (len == 0 || *dhv <= 1);
 }
 
-/* A challenge that was used before. */
-static bool is_repeated(struct auth_value *last, const uint8_t *value, unsigned len)
+/* A challenge that was used before. The same message, with T_ID, SEQNUM and whatever else is in it, is one message that
+ * was caught twice, as on both sides of a NAT. */
+static bool is_repeated(struct auth_value *last, const struct auth_view *v)
 {
-        bool same = len && last->hl == len && memcmp(last->value, value, len) == 0;
+        uint64_t message = hash_of(HASH_START, v->header, v->len);
+        bool same = v->hl && last->hl == v->hl && memcmp(last->value, v->cval, v->hl) == 0;
+        bool twin = same && message == last->message;
 
-        last->hl = (uint8_t)len;
-        memcpy(last->value, value, len);
-        return same;
+        last->hl = (uint8_t)v->hl;
+        memcpy(last->value, v->cval, v->hl);
+        last->message = message;
+        return same && !twin;
 }
 
 static void judge_reply(struct auth_past *a, struct auth_memory *memory, const struct auth_view *v,
@@ -85,7 +89,7 @@ static void judge_reply(struct auth_past *a, struct auth_memory *memory, const s
         judge_finds(found, a->returned, FAB_AUTH_C2);
         judge_finds(found,
                     v->reply->cvalid && v->hl <= AUTH_HASH_MAX &&
-                        is_repeated(&memory->seen[PARTY_HOST], v->cval, v->hl),
+                        is_repeated(&memory->seen[PARTY_HOST], v),
                     FAB_AUTH_C2_FRESH);
         judge_finds(found,
                     v->dhvlen % 4 || v->reply->cvalid > 1 ||
@@ -162,8 +166,7 @@ static void judge_challenge(struct auth_past *a, struct auth_memory *memory,
                     FAB_AUTH_CHALLENGE);
         if (v->hl > AUTH_HASH_MAX)
                 return;
-        judge_finds(found, is_repeated(&memory->seen[PARTY_CONTROLLER], v->cval, v->hl),
-                    FAB_AUTH_FRESH);
+        judge_finds(found, is_repeated(&memory->seen[PARTY_CONTROLLER], v), FAB_AUTH_FRESH);
         memcpy(a->challenge, v->cval, v->hl);
         a->hash = c->hashid;
         a->group = c->dhgid;

@@ -13,8 +13,6 @@ enum {
 #define AT_ONCE    (10 * MS)
 #define SECOND     (1000 * MS)
 #define OF_COMMAND 40 /* bytes of a command before those that tell one from another */
-#define HASH_START UINT64_C(0xcbf29ce484222325)
-#define HASH_PRIME UINT64_C(0x100000001b3)
 
 static bool is_same(const union sqe *a, const union sqe *b)
 {
@@ -24,11 +22,7 @@ static bool is_same(const union sqe *a, const union sqe *b)
 
 static uint64_t data_of(const struct session_cmd *cmd)
 {
-        uint64_t h = HASH_START;
-
-        for (uint32_t i = 0; cmd->data && !cmd->data_cut && i < cmd->data_len; i++)
-                h = (h ^ cmd->data[i]) * HASH_PRIME;
-        return h;
+        return hash_of(HASH_START, cmd->data, cmd->data_cut ? 0 : cmd->data_len);
 }
 
 /* --- what is not to be sent again ------------------------------------------------------------------ */

@@ -9,15 +9,6 @@
 enum { BOTH_SUITES = 1 << TLS_AES_128_GCM | 1 << TLS_AES_256_GCM };
 #define KEYED_NS INT64_C(600000000000) /* a generated PSK lives so long */
 
-/* FNV-1a, 64 bits; never 0. */
-static uint64_t hash_of(uint64_t h, const void *bytes, size_t n)
-{
-        for (const uint8_t *p = bytes; n > 0; p++, n--)
-                h = (h ^ *p) * UINT64_C(0x100000001b3);
-        return h ? h : 1;
-}
-#define HASH_START UINT64_C(0xcbf29ce484222325)
-
 /* --- a ClientHello ------------------------------------------------------------------------------- */
 
 static bool is_prefixed(const uint8_t *p, size_t len)

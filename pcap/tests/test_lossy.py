@@ -289,19 +289,34 @@ def test_types_of_controllers(subnqn, kind, broken, tmp_path):
     assert ("base/identify/cntrltype" in done.stdout) == broken
 
 
-def test_both_sides_of_a_nat(tmp_path):
+def on_both_sides_of_a_nat(path):
     """The same traffic twice, the host's address another one the second time."""
-    capture = Capture()
-    a, q = queues(capture)
-    q.run(FLUSH, nsid=1)
-    path = written(capture, tmp_path, q, a)
     whole, out, at = path.read_bytes(), bytearray(), 24
     while at < len(whole):
         n, = struct.unpack_from("<I", whole, at + 8)
         record, at = whole[at:at + 16 + n], at + 16 + n
         out += record + record.replace(bytes([10, 0, 0, 1]), bytes([10, 9, 9, 9]))
     path.write_bytes(whole[:24] + out)
+    return path
+
+
+def test_both_sides_of_a_nat(tmp_path):
+    capture = Capture()
+    a, q = queues(capture)
+    q.run(FLUSH, nsid=1)
+    path = on_both_sides_of_a_nat(written(capture, tmp_path, q, a))
     assert "4 connections, 0 gaps: 0 must and 0 should" in pcap("check", path).stdout
+
+
+def test_authentication_on_both_sides_of_a_nat(tmp_path):
+    """Challenge and Reply are caught twice, and used once."""
+    capture = Capture()
+    q = admin(capture, enabled=False, result=1 | 2 << 16)
+    q.authenticate(5, bytes([0, 0, 0, 0, 7, 0, 0, 1, 1, 0, 1, 1, 1]).ljust(42, b"\0") + bytes(30))
+    q.authenticate(6, struct.pack("<BBHHBBBBHI", 1, 1, 0, 7, 32, 0, 1, 0, 0, 9) + b"c" * 32)
+    q.authenticate(5, struct.pack("<BBHHBBBBHI", 1, 2, 0, 7, 32, 0, 1, 0, 0, 9) + b"r" * 32 + b"d" * 32)
+    path = on_both_sides_of_a_nat(written(capture, tmp_path, q))
+    assert "2 connections, 0 gaps: 0 must and 0 should" in pcap("check", path).stdout
 
 
 def test_what_nobody_knows_is_emptied(tmp_path):

@@ -385,7 +385,7 @@ def challenged_alike(c, second=b"d"):
         q = admin(c, enabled=False, result=1 | 2 << 16)
         q.authenticate(5, NEGOTIATE.ljust(72, b"\0"))
         q.authenticate(6, struct.pack("<BBHHBBBBHI", 1, 1, 0, 7, 32, 0, 1, 0, 0, 9) + cval * 32)
-        q.authenticate(5, struct.pack("<BBHHBBBBHI", 1, 2, 0, 7, 32, 0, 1, 0, 0, 9) + b"r" * 32 +
+        q.authenticate(5, struct.pack("<BBHHBBBBHI", 1, 2, 0, 7, 32, 0, 1, 0, 0, 9) + cval.upper() * 32 +
                        c2 * 32)
 
 
