@@ -73,13 +73,16 @@ struct host_memory { /* of the capture; all zero at first */
         struct lost_command {
                 struct connect_data connect; /* of its association */
                 union sqe sqe;
-                int64_t until_ns;                 /* the controller may still be busy with it */
-        } lost[HOST_LOST];                        /* the latest, round about, as these: */
-        struct connect_data known[HOST_KNOWS];    /* associations with any static controller */
-        struct connect_data restarts[HOST_KNOWS]; /* have to discover first; no NQN: none */
+                int64_t until_ns;              /* the controller may still be busy with it */
+        } lost[HOST_LOST];                     /* the latest, round about, as these: */
+        struct connect_data known[HOST_KNOWS]; /* associations with any static controller */
+        struct restart {
+                struct connect_data connect; /* has to discover first; no NQN: none */
+                bool watched; /* a discovery service that it had since was caught whole */
+        } restarts[HOST_KNOWS];
         unsigned losses, knows, restarted;
 };
-/* The association is over; a command of it was outstanding when its connection ended. */
+/* The association is over, of which nothing is missing; a command of one was outstanding when its connection ended. */
 void memory_ends(struct host_memory *m, const struct association *a);
 void memory_lost(struct host_memory *m, const struct association *a, const struct session_cmd *cmd,
                  int64_t until_ns);
@@ -230,10 +233,13 @@ void judge_copied_again(const struct retry_past *p, const struct session_cmd *cm
                         struct rule_set *found);
 /* The states of namespaces may be others now. */
 void retry_forgets_states(struct retry_past *p);
-/* An admin queue's Connect was refused for that; the discovery log was read; one is sent: by this host. */
+/* An admin queue's Connect was refused for that; the discovery log was read; an association with the discovery service
+ * is over, of which nothing is missing; a Connect is sent, once judged: all by this host. watched: there is such an
+ * association. */
 void memory_restarts(struct host_memory *m, const struct connect_data *c);
 void memory_discovers(struct host_memory *m, const struct connect_data *c);
-void judge_restart(const struct host_memory *m, const struct connect_data *c,
+void memory_watched(struct host_memory *m, const struct connect_data *c);
+void judge_restart(struct host_memory *m, const struct connect_data *c, bool watched,
                    struct rule_set *found);
 
 /* --- Asymmetric Namespace Access (judge_ana.c) --------------------------------------------------- */
@@ -278,6 +284,8 @@ void past_free(struct past *p);
 void past_command(const struct session *s, struct session_cmd *cmd, struct rule_set *found);
 void past_answer(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                  const struct trace_event *e, struct rule_set *found);
+/* Not all that went over its queues is in the capture. */
+bool past_gapped(const struct association *a);
 /* Its namespaces have no NSID above; 0: it is not known, or may have grown. */
 uint32_t past_nn(const struct association *a);
 /* See ana_shown(). */

@@ -229,7 +229,11 @@ static bool same_blocks(const union sqe *a, const union sqe *b)
 
 void memory_ends(struct host_memory *m, const struct association *a)
 {
-        if (!a->named || le16_get(a->connect.cntlid) != CNTLID_STATIC)
+        if (!a->named)
+                return;
+        if (a->discovery)
+                memory_watched(m, &a->connect);
+        if (le16_get(a->connect.cntlid) != CNTLID_STATIC)
                 return;
         m->known[m->knows++ % HOST_KNOWS] = a->connect;
 }

@@ -1061,7 +1061,7 @@ static void admin_command(struct past *p, const struct session *s, struct sessio
         }
 }
 
-static bool is_gapped(const struct association *a)
+bool past_gapped(const struct association *a)
 {
         for (const struct session *it = a->first; it; it = it->sibling)
                 if (it->gapped)
@@ -1076,7 +1076,7 @@ static bool is_expired(const struct past *p, const struct session *s, const stru
         int64_t cqt = p->has_id ? le16_get(p->id.cqt) : 0;
         int64_t patience = (2 * (int64_t)p->kato_in_force + cqt + HEARD_SLACK_MS) * MS;
 
-        return !is_gapped(s->assoc) && p->kato_in_force && p->cc & CC_EN && !CC_SHN(p->cc) &&
+        return !past_gapped(s->assoc) && p->kato_in_force && p->cc & CC_EN && !CC_SHN(p->cc) &&
                cmd->at.time_ns > p->heard_ns + patience;
 }
 
@@ -1107,7 +1107,7 @@ static void judge_ended(const struct past *p, const struct session *s,
         int64_t now = cmd->at.time_ns;
         bool apart = s->qid == 0 && sqe_has_no_nsid(&cmd->sqe); /* Keep Alive and the like */
 
-        if (cmd->sqe.opc == NVME_FABRICS || is_gapped(s->assoc))
+        if (cmd->sqe.opc == NVME_FABRICS || past_gapped(s->assoc))
                 return;
         judge_finds(found, p->ended_ns && now > p->ended_ns + GONE_NS, FAB_HOST_ENDS);
         judge_finds(found, p->fatal_ns && !apart && now > p->fatal_ns + GONE_NS, FAB_HOST_RESETS);
@@ -1172,7 +1172,7 @@ void past_view(const struct association *a, struct command_view *v)
 {
         const struct past *p = a ? a->past : NULL;
 
-        if (!p || is_gapped(a))
+        if (!p || past_gapped(a))
                 return;
         v->known = true;
         v->discovery = a->discovery;
@@ -1201,7 +1201,7 @@ bool past_joined(const struct association *a, struct command_view *v, struct rul
         struct past *p = a ? a->past : NULL;
         const union sqe *sqe = v->sqe;
 
-        if (!p || !p->join.joins || is_gapped(a))
+        if (!p || !p->join.joins || past_gapped(a))
                 return false;
         rule_each_in (&p->joined_wrongly, rule)
                 rule_add(found, rule);
@@ -1274,13 +1274,14 @@ void past_command(const struct session *s, struct session_cmd *cmd, struct rule_
                     s->qid > 0 && is_reservation_command(cmd->sqe.opc) && s->assoc->named &&
                         is_nobody(s->assoc->connect.hostid),
                     RESV_HOSTID);
-        judge_finds(found, s->qid > 0 && !is_gapped(s->assoc) && disturbs_format(p, cmd), NS_QUIET);
+        judge_finds(found, s->qid > 0 && !past_gapped(s->assoc) && disturbs_format(p, cmd),
+                    NS_QUIET);
         judge_ended(p, s, cmd, found);
         if (s->qid > 0)
                 judge_retry(&p->retry, &cmd->sqe, cmd->at.time_ns, found);
-        if (s->qid == 0 && !is_gapped(s->assoc))
+        if (s->qid == 0 && !past_gapped(s->assoc))
                 judge_left(p, cmd, found);
-        if (s->qid == 0 && !is_gapped(s->assoc))
+        if (s->qid == 0 && !past_gapped(s->assoc))
                 judge_kept(p, cmd, found);
         p->heard_ns = cmd->at.time_ns;
         if (s->qid == 0)
@@ -1321,7 +1322,7 @@ static void on_nn(struct past *p, const struct answer *a)
         p->nn = le32_get(p->id.nn);
         if (!p->above || a->cmd->at.frame <= p->above_frame)
                 return;
-        judge_finds(a->found, p->nn < p->above && !is_gapped(a->s->assoc), ID_NS_LIST);
+        judge_finds(a->found, p->nn < p->above && !past_gapped(a->s->assoc), ID_NS_LIST);
         p->above = 0;
 }
 
@@ -1334,7 +1335,7 @@ static void on_identifiers(struct past *p, const struct answer *a)
                 on_list(p, a);
         if (selector(s) == CNS_NS_LIST && !le32_get(s->nsid)) {
                 memset(&p->ids, 0, sizeof(p->ids));
-                if (watches_namespaces(p) && !is_gapped(a->s->assoc))
+                if (watches_namespaces(p) && !past_gapped(a->s->assoc))
                         ns_lists(&p->spaces, a->cmd, a->e->at.frame, a->found);
         } else if (selector(s) == CNS_NS_DESCS) {
                 judge_ids(&p->ids, le32_get(s->nsid), a->cmd->data, IDENTIFY_LEN, a->found);
@@ -1346,7 +1347,7 @@ static void on_group(struct past *p, const struct answer *a, const struct id_ns 
 {
         bool fixed = p->has_id && p->id.cmic & CMIC_ANA && p->id.anacap & ANACAP_FIXED;
 
-        if (fixed && watches_namespaces(p) && !is_gapped(a->s->assoc))
+        if (fixed && watches_namespaces(p) && !past_gapped(a->s->assoc))
                 ns_is_in_group(&p->spaces, le32_get(a->cmd->sqe.nsid), ns, a->found);
 }
 
@@ -1512,7 +1513,7 @@ void past_answer(const struct session *s, const struct session_cmd *cmd, const s
         judge_finds(found, outlives_admin(p, cmd) && succeeded(&a), RDMA_ASSOC_ENDS);
         if (cmd->sqe.opc != NVME_FABRICS)
                 ana_io(p->ana, cmd, cqe_status(cqe));
-        if (succeeded(&a) && watches_namespaces(p) && !is_gapped(s->assoc))
+        if (succeeded(&a) && watches_namespaces(p) && !past_gapped(s->assoc))
                 ns_serves(&p->spaces, cmd, e->at.frame);
         if (cmd->sqe.opc == NVME_COPY)
                 judge_copied_again(&p->retry, cmd, found);

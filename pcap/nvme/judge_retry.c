@@ -104,22 +104,35 @@ static bool same_host(const struct connect_data *a, const struct connect_data *b
 
 void memory_restarts(struct host_memory *m, const struct connect_data *c)
 {
-        m->restarts[m->restarted++ % HOST_KNOWS] = *c;
+        m->restarts[m->restarted++ % HOST_KNOWS] = (struct restart) { .connect = *c };
 }
 
 void memory_discovers(struct host_memory *m, const struct connect_data *c)
 {
         for (unsigned i = 0; i < HOST_KNOWS; i++)
-                if (same_host(&m->restarts[i], c))
-                        m->restarts[i] = (struct connect_data) { 0 };
+                if (same_host(&m->restarts[i].connect, c))
+                        m->restarts[i] = (struct restart) { 0 };
 }
 
-void judge_restart(const struct host_memory *m, const struct connect_data *c,
-                   struct rule_set *found)
+void memory_watched(struct host_memory *m, const struct connect_data *c)
 {
         for (unsigned i = 0; i < HOST_KNOWS; i++)
-                judge_finds(found,
-                            m->restarts[i].subnqn[0] && same_host(&m->restarts[i], c) &&
-                                strncmp(m->restarts[i].subnqn, c->subnqn, NQN_FIELD) == 0,
-                            FAB_RESTART);
+                m->restarts[i].watched |= same_host(&m->restarts[i].connect, c);
+}
+
+/* A discovery service may be elsewhere, or its port was not caught: only who has one here is known not to have read
+ * its log. */
+void judge_restart(struct host_memory *m, const struct connect_data *c, bool watched,
+                   struct rule_set *found)
+{
+        for (unsigned i = 0; i < HOST_KNOWS; i++) {
+                struct restart *r = &m->restarts[i];
+
+                if (!r->connect.subnqn[0] || !same_host(&r->connect, c) ||
+                    strncmp(r->connect.subnqn, c->subnqn, NQN_FIELD) != 0)
+                        continue;
+                judge_finds(found, watched || r->watched, FAB_RESTART);
+                if (watched || r->watched)
+                        *r = (struct restart) { 0 };
+        }
 }

@@ -817,6 +817,16 @@ static bool refuses_names(const struct cqe *cqe)
                (dw0 & CONNECT_IATTR_DATA || !(dw0 & UINT16_MAX));
 }
 
+/* Whether the host has a discovery service here, all of whose commands are there. */
+static bool is_discovery_watched(const struct reader *r, const struct connect_data *host)
+{
+        for (const struct association *a = r->associations; a; a = a->next)
+                if (a->discovery && a->named &&
+                    strncmp(a->connect.hostnqn, host->hostnqn, NQN_FIELD) == 0 && !past_gapped(a))
+                        return true;
+        return false;
+}
+
 static void judge_joining(struct reader *r, const struct session_private *p, struct record *rec,
                           const struct cqe *cqe)
 {
@@ -832,7 +842,8 @@ static void judge_joining(struct reader *r, const struct session_private *p, str
                 meant = a || !refuses_names(cqe) ? a : find_association(r, &p->pub, data, FIT_ENDS);
         } else {
                 judge_return(&r->hosts, data, &rec->broken);
-                judge_restart(&r->hosts, data, &rec->broken);
+                if (r->hosts.restarted)
+                        judge_restart(&r->hosts, data, is_discovery_watched(r, data), &rec->broken);
         }
         if (status == NVME_CONNECT_RESTART_DISCOVERY)
                 memory_restarts(&r->hosts, data);

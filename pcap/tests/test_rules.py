@@ -909,11 +909,15 @@ def stays_after(info, lid, wait_ms=9000, read=False):
     return craft
 
 
-def restarts(reads=False):
+def restarts(reads=False, ends=False, watched=True):
+    """watched: the host has a discovery service in this capture, until it ends that."""
     def craft(c):
+        d = discovery(c) if watched else None
         Queue(c, status=0x183, result=0)
         if reads:
             discovery(c).log(0x70, disc_log(7, disc_entry(SUBNQN)))
+        if ends:
+            d.stream.close()
         Queue(c, status=0x183, result=0)
     return craft
 
@@ -1136,6 +1140,8 @@ LAWFUL = {
     "another-copy": sent_again(0x186, 100, **COPY),
     "ana-change-that-is-read": stays_after(3, 0x0c, read=True),
     "discovery-restarted": restarts(True),
+    "discovery-that-was-not-caught": restarts(watched=False),
+    "discovery-before-the-refusal": lambda c: (discovery(c).stream.close(), restarts(watched=False)(c)),
     "disconnect-announced": lambda c: disconnected(c, 1),
     "queue-and-all": deletes_queue(stays=False),
     "queue-with-all": deletes_queue(cattr=4),
@@ -1782,6 +1788,7 @@ ALSO = {
     "ana-inaccessible-and-lost": (io_in_state(3, 0x301), "base/ana/inaccessible"),
     "ana-lost-and-in-transition": (io_in_state(4, 0x303), "base/ana/persistent-loss"),
     "non-optimized-path": (two_paths(2, 1), "base/ana/host-path"),
+    "discovery-that-ends-in-vain": (restarts(ends=True), "fab/connect/restart-discovery"),
     "path-that-answers-keep-alive": (two_paths(3, 1, ms=6000, lives=True), "base/ana/host-path"),
     "path-within-kato": (two_paths(3, 1, ms=9000, kato=10000), "base/ana/host-path"),
     "transition-at-once": (sent_again(0x303, 0), "base/ana/host-again"),
@@ -1801,6 +1808,16 @@ def test_no_group_beside_a_secure_channel_is_refused(tmp_path):
     offers_no_group(capture)
     found = {f.get("rule") for f in check(capture.write(tmp_path / "crafted.pcap"))}
     assert {"fab/auth/message-fields", "fab/auth/refused"} <= found
+
+
+def test_a_discovery_that_was_not_restarted_counts_once(tmp_path):
+    capture = Capture()
+    discovery(capture)
+    Queue(capture, status=0x183, result=0)
+    admin(capture)
+    admin(capture, result=2)
+    found = [f["rule"] for f in check(capture.write(tmp_path / "crafted.pcap"))[:-1]]
+    assert found.count("fab/connect/restart-discovery") == 1
 
 
 @pytest.mark.parametrize("name", ALSO)
