@@ -24,7 +24,7 @@ from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
 TERM, H2C_TERM, WRITE, DISCONNECT, KEEP_ALIVE, QUEUES, AEC = 3, 2, 1, 8, 0x18, 7, 0x0b
-INVALID_LOG, SGL_LENGTH, BUSY, AER_LIMIT, SEQUENCE, RESTART = 0x109, 0x0f, 0x181, 0x105, 0x0c, 0x190
+INVALID_NAMESPACE, INVALID_LOG, SGL_LENGTH, BUSY, AER_LIMIT, SEQUENCE, RESTART = 0x0b, 0x109, 0x0f, 0x181, 0x105, 0x0c, 0x190
 NOT_CHANGEABLE, CONFLICT, COPY, COPY_SIZE = 0x10e, 0x83, 0x19, 0x183
 
 
@@ -776,6 +776,28 @@ class GroupOfEach(Ana):
         return queue.controller.id
 
 
+class FixedGroups(Ana):
+    """ANACAP bit 6: groups do not change. Nobody has NSID 0, so that Identify of it is refused."""
+    changed = None
+
+    def serve(self, queue, sqe, data):
+        nobody = not queue.qid and sqe[0] == IDENTIFY and not sqe[40] and not any(sqe[4:8])
+        if nobody:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], INVALID_NAMESPACE)
+        return nobody or super().serve(queue, sqe, data)
+
+    def describe(self, queue, sqe, page):
+        page = super().describe(queue, sqe, page)
+        page[343] |= sqe[40] << 6
+        return page
+
+
+class MovesFixedGroup(FixedGroups):
+    """Which is wrong."""
+    def group(self, queue):
+        return 1 + (self.changed is not None and self.changed.exists())
+
+
 # --- reservations ---------------------------------------------------------------------------------
 
 class Reserves(Spoilt):
@@ -1343,6 +1365,13 @@ def test_another_target(target, cases, verdict):
 def test_what_drops_an_event_depends_on_the_revision(target, verdict, tmp_path):
     target.spoilt.changed = tmp_path / "changed"
     case = "base/event/cleared-by-reset"
+    assert judge(target, "--change", f"touch {target.spoilt.changed} #", case) == {verdict: {case}}
+
+
+@pytest.mark.parametrize("target, verdict", [(FixedGroups, "pass"), (MovesFixedGroup, "fail")], indirect=["target"])
+def test_only_namespaces_that_exist_have_a_fixed_group(target, verdict, tmp_path):
+    target.spoilt.changed = tmp_path / "changed"
+    case = "base/ana/fixed-group"
     assert judge(target, "--change", f"touch {target.spoilt.changed} #", case) == {verdict: {case}}
 
 
