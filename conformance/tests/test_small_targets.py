@@ -125,6 +125,14 @@ def test_small_over_rdma(limit):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.parametrize("datal", [128, 340])
+def test_small_c2hdata(datal):
+    """T1.0 3.3.2.1 sets no least DATAL, and many PDUs are no flood."""
+    with target("--limit", f"c2hdata={datal}") as port:
+        ran = judge(port, "fab/queue/large-reads", "base/identify/mdts")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 def test_few_controllers():
     """Those of the case before may be on their way out still."""
     ran = judge_over_rdma("--limit", "controllers=8", "--jobs", "1", "rdma/request", "rdma/accept", "rdma/reject",

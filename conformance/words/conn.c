@@ -6,8 +6,9 @@
 #include "pdu/io/loop.h"
 #include "pdu/nvme/wire/text.h"
 
-/* What a connection may bring: it is kept, and looked through, until the case ends. */
-enum { CONN_KEPT = 1 << 10, KEPT_MAX = 128 << 20 };
+/* What a connection may bring: it is kept, and looked through, until it is dropped or the case ends. */
+enum { CONN_KEPT = 512, KEPT_MAX = 128 << 20 };
+_Static_assert(sizeof(struct seen) <= CONN_KEPT, "what is kept is counted in full");
 
 void conn_init(struct suite_conn *c, const struct conn_ops *kind, unsigned no, struct exchange *log)
 {
@@ -130,6 +131,17 @@ void conn_take(struct suite_conn *c, struct seen *s)
                 c->inbox_end = p;
         s->next = c->taken;
         c->taken = s;
+}
+
+void conn_drop(struct suite_conn *c, struct seen *s)
+{
+        struct seen **p = &c->taken;
+
+        while (*p != s)
+                p = &(*p)->next;
+        *p = s->next;
+        c->kept -= CONN_KEPT + s->len;
+        free(s);
 }
 
 bool conn_apply_changes(struct suite_conn *c, struct message *m, struct text *remark)

@@ -69,7 +69,7 @@ struct suite_conn { /* both kinds begin with it */
         void *arg;
 
         struct seen *inbox, **inbox_end, *taken;
-        uint64_t kept; /* bytes of all of them, CONN_KEPT for each header */
+        uint64_t kept; /* bytes of all of them, CONN_KEPT for each header; what is dropped is not counted */
 
         /* how the next PDU or capsule is changed on its way out */
         struct conn_change change[CONN_CHANGES];
@@ -88,6 +88,8 @@ void conn_reset(struct suite_conn *c);
 bool conn_wait(struct suite_conn *c, uint64_t deadline);
 /* Takes s out of the inbox; it stays readable until conn_free(). */
 void conn_take(struct suite_conn *c, struct seen *s);
+/* Frees s, which was taken, and the room that it has of what a connection may bring. */
+void conn_drop(struct suite_conn *c, struct seen *s);
 
 /* --- for the two kinds --------------------------------------------------------------------- */
 

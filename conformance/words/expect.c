@@ -65,6 +65,21 @@ static unsigned reply_ms(const struct queue *q)
         return q->patience > least ? q->patience : least;
 }
 
+static bool breaks_a_must(const struct t *t)
+{
+        for (unsigned i = 0; i < t->result->notice_count; i++)
+                if (t_rule(t, t->result->notices[i].rule)->level == LEVEL_MUST)
+                        return true;
+        return false;
+}
+
+/* How many PDUs a case keeps is its own limit: T1.0 3.3.2.1 sets no least DATAL, so that many are no fault by themselves. */
+static void skip_if_flooded(const struct queue *q)
+{
+        require(q->t, q->conn->end != CONN_FLOODED || breaks_a_must(q->t),
+                "the target sends more PDUs than a case keeps, and breaks no rule by that");
+}
+
 /* The next PDU that fits, out of the inbox and the caller's; NULL: the end, or the deadline. */
 static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t deadline)
 {
@@ -78,6 +93,7 @@ static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t 
                 }
                 if (late || q->conn->end != CONN_OPEN || !conn_wait(q->conn, deadline)) {
                         t_settle(q->t);
+                        skip_if_flooded(q);
                         return NULL;
                 }
         }
@@ -284,7 +300,9 @@ static uint8_t *buffer_of(struct queue *q, struct command *c)
         return c->in;
 }
 
-static void collect(struct queue *q, const struct seen *s)
+/* Whether that is all that s is needed for: what is empty, or more than the command has asked for, is kept and counted,
+ * so that nobody can send it forever. */
+static bool collect(struct queue *q, const struct seen *s)
 {
         struct command *c = command_of(q, le16_get(s->m.pdu.data.cccid));
         uint32_t offset = le32_get(s->m.pdu.data.offset);
@@ -292,6 +310,7 @@ static void collect(struct queue *q, const struct seen *s)
         if ((uint64_t)offset + s->len <= c->bytes)
                 memcpy(buffer_of(q, c) + offset, s->data, s->len);
         c->got += s->len;
+        return s->len > 0 && c->got <= c->bytes;
 }
 
 /* What the tracker can't know of a response: how many bytes the blocks have that were asked for. */
@@ -412,6 +431,16 @@ static void serve_other(struct queue *q, const struct seen *s)
                 serve(q, r2t_of(q, s));
 }
 
+/* C2HData of the command: true if it ends it. What is merged makes room for more. */
+static bool take_data(struct queue *q, struct seen *s)
+{
+        bool merged = collect(q, s), last = ends_command(s);
+
+        if (merged && !last)
+                conn_drop(q->conn, s);
+        return last;
+}
+
 /* The PDU that ends the command, its data collected, its R2Ts served, and those of others that wait for data,
  * or (serving false) refused; NULL: none came, or a TermReq did, which is in *other then. */
 static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct seen **other)
@@ -425,8 +454,11 @@ static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct 
                         serve_other(q, s);
                         continue;
                 }
-                if (message_is(&s->m, PDU_C2H_DATA))
-                        collect(q, s);
+                if (message_is(&s->m, PDU_C2H_DATA)) {
+                        if (take_data(q, s))
+                                return s;
+                        continue;
+                }
                 if (ends_command(s))
                         return s;
                 if (message_is(&s->m, PDU_C2H_TERM) || (message_is(&s->m, PDU_R2T) && !serving)) {
