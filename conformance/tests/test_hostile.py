@@ -709,7 +709,7 @@ def test_time_is_given_as_it_is_told(target, case, verdict):
 
 RESETS = {"fab/reset/controller", "fab/reset/queues-gone", "fab/reset/aer-vanishes", "fab/ready/ready",
           "fab/ready/reset", "fab/ready/ten-times", "fab/shutdown/restart", "fab/shutdown/alone",
-          "fab/keep-alive/disabled"}
+          "fab/keep-alive/disabled", "fab/connect/io-after-reset"}
 ONCE = {"fab/connect/once-admin", "fab/connect/once-io", "fab/connect/another-queue"}
 RSVD, LONGEST, DENIES = "fab/property/reserved", "fab/connect/hostnqn-longest", "fab/connect/host-denied"
 UNUSED = "fab/nsid/unused"

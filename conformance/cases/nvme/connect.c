@@ -499,6 +499,17 @@ CASE("fab/connect/io-not-enabled", MUST, RULES(FAB_CONNECT_IO_ENABLED),
         expect_refusal(q, send_connect(q));
 }
 
+CASE("fab/connect/io-after-reset", MUST, RULES(FAB_CONNECT_IO_ENABLED),
+     "Connect of an I/O queue after a Controller Reset, while CC.EN is 0, is refused")
+{
+        struct queue *admin = admin_queue(t), *q;
+
+        grant_queue(admin);
+        set_cc(admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        q = join(admin);
+        expect_refusal(q, send_connect(q));
+}
+
 CASE("fab/connect/qid-65535", MUST, RULES(FAB_CONNECT_QID), "Connect with QID 65535 is refused")
 {
         struct queue *q = join(admin_queue(t));

@@ -83,6 +83,8 @@ static bool other_hostid(const struct attempt *a)
 
 static bool not_enabled(const struct attempt *a)
 {
+        if (a->admin->cc & CC_IOSQES && flawed(a->admin->cfg.policy, FLAW_CONNECT_RESET))
+                return false; /* as those do that look at what was set before the reset */
         return controller_ready(a->admin) != 0;
 }
 
