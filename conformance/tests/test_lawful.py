@@ -108,9 +108,10 @@ class EndsLater(Spoilt):
         threading.Timer(1, end).start()
 
     def serve(self, queue, sqe, data):
-        if queue.qid and not hasattr(queue, "kept"):
-            queue.kept = True
-            queue.controller.peers = [*getattr(queue.controller, "peers", ()), queue.peer]
+        if sqe[0] == 0x7f and sqe[4] == CONNECT and struct.unpack_from("<H", sqe, 42)[0]:
+            known = queue.target.controllers.get(struct.unpack_from("<H", data, 16)[0])
+            if known:
+                known.peers = [*getattr(known, "peers", ()), queue.peer]
         return False
 
 

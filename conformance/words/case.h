@@ -187,6 +187,9 @@ struct queue *ana_queue(struct t *t);
 /* One more I/O queue. */
 #define io_queue_of(admin, ...)                                                                    \
         queue_more((admin), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
+/* I/O queue 2 beside q, which is I/O queue 1 of its association; NULL if the target does not grant so many with `spare` more
+ * of them. */
+struct queue *second_queue(struct queue *q, unsigned spare);
 /* An association with the discovery service; kato != 0 asks for a persistent one. */
 #define discovery_queue(t, ...)                                                                    \
         queue_admin((t), (struct setup) { SETUP_DEFAULTS, .kato = 0, .subnqn = NQN_DISCOVERY,      \

@@ -282,6 +282,11 @@ struct queue *queue_io(struct t *t, struct setup s)
         return q;
 }
 
+struct queue *second_queue(struct queue *q, unsigned spare)
+{
+        return q->admin->queues_granted >= 2 + spare ? io_queue_of(q->admin, .qid = 2) : NULL;
+}
+
 void hang_up(struct queue *q)
 {
         provoke(q);

@@ -145,6 +145,17 @@ static uint16_t io_status(const struct ctrl *c, const struct ctrl_queue *q)
         return status;
 }
 
+/* An I/O queue beside the first one, which this flaw forgets. */
+static bool is_further(const struct ctrl *c, const struct ctrl_queue *q, enum flaw_id flaw)
+{
+        return q->qid > 1 && has_flaw(c->env, flaw);
+}
+
+static bool outlives_reset(const struct ctrl *c, const struct ctrl_queue *q)
+{
+        return violates(c->env, FAB_RESET_CLEARS) || is_further(c, q, FLAW_RESET_FURTHER);
+}
+
 void ctrl_update_queues(struct ctrl *c)
 {
         c->m.io_queues = 0;
@@ -152,7 +163,7 @@ void ctrl_update_queues(struct ctrl *c)
                 if (q->qid == 0 || q->detached)
                         continue;
                 c->m.io_queues++;
-                if (!violates(c->env, FAB_RESET_CLEARS))
+                if (!outlives_reset(c, q))
                         atomic_store(&q->io_status, io_status(c, q));
         }
 }
@@ -205,7 +216,8 @@ static void end_association(struct ctrl *c)
         table_remove(c->env->table, c);
         c->env->table->count += PLANTED(CTRL_KEPT) && c->m.io_queues > 0;
         for (struct ctrl_queue *q = c->queues; q; q = q->next)
-                close_queue(q, NVME_ABORT_SQ_DELETED);
+                if (!is_further(c, q, FLAW_ASSOC_FURTHER))
+                        close_queue(q, NVME_ABORT_SQ_DELETED);
 }
 
 void ctrl_send_events(struct ctrl *c)
@@ -291,7 +303,7 @@ static bool reset(struct ctrl *c, uint64_t now)
         c->pel = NULL;
         c->io_lost = false;
         for (struct ctrl_queue *q = c->queues; q; q = q->next)
-                if (q->qid > 0 && !q->detached && !violates(c->env, FAB_RESET_CLEARS))
+                if (q->qid > 0 && !q->detached && !outlives_reset(c, q))
                         close_queue(q, NVME_SEQUENCE_ERROR);
         while ((r = controller_aer_take(&c->m, UINT32_MAX))) {
                 r->no_response = true;

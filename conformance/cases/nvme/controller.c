@@ -91,11 +91,13 @@ CASE("fab/ready/ten-times", MUST, RULES(FAB_RDY),
 CASE("fab/association/admin-lost", MUST, RULES(FAB_ASSOC_ENDS),
      "When its admin queue is lost, an association and its I/O queues end", .only = "tcp")
 {
-        struct queue *q = io_queue(t, .kato = LOST_KATO);
+        struct queue *q = io_queue(t, .kato = LOST_KATO), *second = second_queue(q, 0);
         uint32_t kato = get_feature(q->admin, FEAT_KATO);
 
         hang_up(q->admin);
         expect_lost(q, kato);
+        if (second)
+                expect_lost(second, kato);
 }
 
 static void reset(struct queue *q)
@@ -128,26 +130,31 @@ CASE("fab/reset/controller", MUST, RULES(FAB_RESET_CLEARS),
 {
         bool apart = le16_get(caps(t)->id.ofcs) & OFCS_DISCONNECT;
         struct queue *q = io_queue_of(admin_queue(t, .cattr = apart ? CATTR_INDIVIDUAL_DELETE : 0));
+        struct queue *second = second_queue(q, !apart);
 
         set_cc(q->admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
         expect_works(q->admin);
         want_gone(q);
+        if (second)
+                want_gone(second);
         if (apart) {
                 hang_up(q);
                 pause_ms(t, 100);
         }
         set_cc(q->admin, CC_RUN, CSTS_RDY, CSTS_RDY);
         q->admin->queues_granted = 0; /* as all that was set before */
-        expect_works(io_queue_of(q->admin, .qid = apart ? 1 : 2));
+        expect_works(io_queue_of(q->admin, .qid = apart ? 1 : second ? 3 : 2));
 }
 
 CASE("fab/reset/queues-gone", MUST, RULES(FAB_RESET_CLEARS),
      "An I/O queue that a Controller Reset ended stays ended when the controller is enabled again")
 {
-        struct queue *q = io_queue(t);
+        struct queue *q = io_queue(t), *second = second_queue(q, 0);
 
         reset(q->admin);
         want_gone(q);
+        if (second)
+                want_gone(second);
         expect_works(q->admin);
 }
 

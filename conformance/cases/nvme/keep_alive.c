@@ -112,12 +112,13 @@ CASE("fab/keep-alive/expiry", MUST, RULES(KA_EXPIRY),
      "When the Keep Alive timer expires, all connections of the association are closed",
      .slow = true, .unmoved = true)
 {
-        struct queue *q = io_queue(t);
-
+        struct queue *q = io_queue(t), *second = second_queue(q, 0);
         uint32_t kato = shorten(q->admin, 1000);
 
         expect_expiry(q->admin, kato);
         expect_expiry(q, kato); /* in which order they end nobody says */
+        if (second)
+                expect_expiry(second, kato);
 }
 
 CASE("fab/keep-alive/sooner", MUST, RULES(KA_EXPIRY),
