@@ -1155,7 +1155,7 @@ class RepeatsAlignment(Spoilt):
         return True
 
 
-class FewBytesOfData(Spoilt):
+class FewBytesOfData(Stores):
     """MAXH2CDATA below 4,096 is only advised against."""
     icresp = struct.pack("<BBBBIHBBI112x", 1, 0, 128, 0, 128, 0, 0, 0, 2048)
 
@@ -1338,7 +1338,7 @@ PEERS = [
     (NoAlignment, HPDA, "pass"),
     (RepeatsAlignment, HPDA, "pass"),
     (RepeatsAlignment, {"tcp/capsule/connect-aligned"}, "fail"),
-    (Spoilt, {"tcp/r2t/asked", "tcp/r2t/limit"}, "pass"),  # one TTAG for all R2Ts
+    (Stores, {"tcp/r2t/asked", "tcp/r2t/limit"}, "pass"),  # one TTAG for all R2Ts
     (Spoilt, HUGE, "pass"),
     (Spoilt, LONG, "pass"),
     (Interrupted, {"nvm/read/last-block"}, "pass"),

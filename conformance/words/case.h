@@ -555,6 +555,9 @@ void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *da
 /* Ordinary work, and its data is right: on an I/O queue writes (if the case may), in the capsule
  * and through R2Ts, and reads; on an admin queue Identify. */
 void exercise(struct queue *q);
+/* A Write and a Read of large_bytes() but for three blocks, from the second block of the case's range on: with small
+ * blocks neither start nor length is a multiple of 4 KiB. What they name is right, and so is what is around it. */
+void exercise_unaligned(struct queue *q);
 /*
  * A namespace whose blocks have metadata, and which the case may write: the tested one, or where the run
  * may write others one of those; the case's own range of blocks is its own there, too.

@@ -626,3 +626,27 @@ void exercise(struct queue *q)
         else
                 work_reading(q);
 }
+
+void exercise_unaligned(struct queue *q)
+{
+        enum { LESS = 3 };
+        struct t *t = q->t;
+        uint32_t block = caps(t)->block, n = large_bytes(t), odd;
+        const uint8_t *old, *new, *seen;
+
+        if (n <= LESS * block) {
+                note(t, "MDTS or the namespace allows no more than %u blocks", LESS);
+                return;
+        }
+        odd = n - LESS * block;
+        old = pattern(t, n + odd);
+        new = old + n;
+        write_blocks(q, 0, n, old);
+        write_blocks(q, 1, odd, new);
+        want_data(t, "what was written from the second block on", read_blocks(q, 1, odd), new, odd);
+        seen = read_blocks(q, 0, n);
+        want_data(t, "the block before what was written", seen, old, block);
+        want_data(t, "what was written", seen + block, new, odd);
+        want_data(t, "the blocks after what was written", seen + block + odd, old + block + odd,
+                  n - block - odd);
+}

@@ -170,9 +170,10 @@ static unsigned limit_of(const struct request *r)
         }
 }
 
+enum { PAGE = 4096 };
+
 static uint16_t check_limit(const struct nvm_queue *q, const struct ns *ns, const struct request *r)
 {
-        enum { PAGE = 4096 };
         unsigned limit = q->subsystem->limited ? limit_of(r) : 0;
 
         return limit && (uint64_t)nlb(r) * ns_unit(ns, false) > (uint64_t)PAGE << limit
@@ -299,6 +300,8 @@ static uint16_t run_read(struct nvm_queue *q, struct ns *ns, struct request *r)
                 memcpy(r->data, q->kept, unit_of(ns, r));
         if (r->len > LARGE && nvm_has_flaw(q, FLAW_READ_LARGE))
                 memset(r->data + LARGE, 0, r->len - LARGE);
+        if (r->len > PAGE && nvm_has_flaw(q, FLAW_READ_ODD))
+                memset(r->data + r->len / PAGE * PAGE, 0, r->len % PAGE);
         return status;
 }
 
@@ -369,6 +372,14 @@ uint16_t nvm_store(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t co
                    : ns_status(ns_write_with(ns, lba, count, data, pi));
 }
 
+/* The block that begins the page (FLAW_WRITE_ODD). */
+static uint64_t page_of(const struct ns *ns, uint64_t lba)
+{
+        uint32_t blocks = PAGE >> ns->lbads;
+
+        return blocks > 1 ? lba - lba % blocks : lba;
+}
+
 /* As it came, or (FLAW_METADATA) with another last byte of the first block's metadata. */
 static uint16_t store(struct nvm_queue *q, struct ns *ns, struct request *r, uint32_t n)
 {
@@ -379,7 +390,9 @@ static uint16_t store(struct nvm_queue *q, struct ns *ns, struct request *r, uin
                 r->data[unit_of(ns, r) - 1] ^= 1;
                 return ns_status(ns_write(ns, slba(r), n, r->data));
         }
-        status = nvm_store(q, ns, slba(r), n, r->data, &pi);
+        status = nvm_store(q, ns,
+                           nvm_has_flaw(q, FLAW_WRITE_ODD) ? page_of(ns, slba(r)) : slba(r), n,
+                           r->data, &pi);
         if (status && nvm_has_flaw(q, FLAW_PI_WRITES))
                 ns_write(ns, slba(r), n, r->data);
         return status;

@@ -12,29 +12,41 @@ CASE("tcp/c2hdata/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_
 }
 
 CASE("tcp/c2hdata/written", MUST, RULES(TCP_C2H_COMPLETE),
-     "A large Read returns what a large Write wrote", .writes = true)
+     "A large Read returns what a large Write wrote, wherever it begins and however long it is",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = large_bytes(t);
 
         write_blocks(q, 0, n, NULL);
         want_data(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
+        exercise_unaligned(q);
 }
 
 /* The buffer that the target read into last has the other half's data. */
+static void exercise_halves(struct queue *q, uint64_t slba, uint32_t half)
+{
+        uint32_t blocks = half / caps(q->t)->block;
+        const uint8_t *data = pattern(q->t, 2 * half);
+
+        for (uint32_t i = 0; i < 2; i++)
+                write_blocks(q, slba + i * blocks, half, data + i * half);
+        for (uint32_t i = 0; i < 2; i++)
+                want_data(q->t, "what was written", read_blocks(q, slba + i * blocks, half),
+                          data + i * half, half);
+}
+
 CASE("tcp/c2hdata/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
      "A large Read returns the data of its own blocks, not data left over from another Write",
      .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t block = caps(t)->block, half = large_bytes(t) / block / 2 * block;
-        const uint8_t *data = pattern(t, 2 * half);
 
         require(t, half > 0, "the namespace or MDTS allows only one block");
-        for (uint32_t at = 0; at < 2 * half; at += half)
-                write_blocks(q, at / block, half, data + at);
-        for (uint32_t at = 0; at < 2 * half; at += half)
-                want_data(t, "what was written", read_blocks(q, at / block, half), data + at, half);
+        exercise_halves(q, 0, half);
+        if (half > 3 * block) /* neither its start nor its length is a multiple of 4 KiB */
+                exercise_halves(q, 1, half - 3 * block);
 }
 
 CASE("tcp/c2hdata/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),

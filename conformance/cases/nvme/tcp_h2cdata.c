@@ -5,13 +5,15 @@
 /* --- R2T ----------------------------------------------------------------------------------- */
 
 CASE("tcp/r2t/asked", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
-     "The R2Ts of a large Write ask for all of its data, in order, and for nothing else",
+     "The R2Ts of a large Write ask for all of its data, in order, and for nothing else, and all of "
+     "it is written",
      .writes = true)
 {
         struct queue *q = io_queue(t);
 
         write_blocks(q, 0, large_bytes(t), NULL);
         write_blocks(q, 0, r2t_bytes(t), NULL);
+        exercise_unaligned(q);
 }
 
 CASE("tcp/r2t/limit", MUST, RULES(TCP_R2T_LIMIT),
