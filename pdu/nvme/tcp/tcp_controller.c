@@ -12,6 +12,7 @@ enum {
         ANSWERED_EVERY = 3, /* of the Identifies one is left without answer under FAB_ANSWERED */
         ICD_REFUSED_ABOVE = 4096, /* bytes, under TCP_ICD_ADMIN */
         R2T_TINY = 512,           /* bytes, under TCP_R2T_LIMIT */
+        R2T_PIECE = 16 << 10,     /* bytes, with FLAW_R2T_EARLY */
         R2TS_DEFAULT = 256,
 };
 
@@ -265,6 +266,8 @@ static uint32_t window(const struct tcp_controller *c)
 /* Bytes of one R2T at most; so few under TCP_R2T_LIMIT that any write takes many. */
 static uint32_t r2t_max(const struct tcp_controller *c)
 {
+        if (flawed(&c->policy, FLAW_R2T_EARLY))
+                return R2T_PIECE;
         return link_violates(&c->link, TCP_R2T_LIMIT) ? R2T_TINY : c->cfg.r2t_max;
 }
 
@@ -299,10 +302,18 @@ static void send_r2t(struct tcp_request *t)
         send_tx(t, 0, NULL, 0, r2t_sent);
 }
 
+/* FLAW_R2T_EARLY: a part of what the last R2T asked for counts as all of it. */
+static bool is_part_enough(const struct tcp_request *t)
+{
+        return flawed(&queue_of(t)->policy, FLAW_R2T_EARLY) && t->track &&
+               (t->asked - t->track->h2c_got) % R2T_PIECE != 0;
+}
+
 /* One R2T of a request is queued at a time: the next follows when it is out. */
 static bool may_ask(const struct tcp_request *t)
 {
-        return !t->r2t_queued && !t->ddgst_bad && to_ask(t) > 0 && t->r2ts < window(queue_of(t));
+        return !t->r2t_queued && !t->ddgst_bad && to_ask(t) > 0 &&
+               t->r2ts < (uint64_t)window(queue_of(t)) + is_part_enough(t);
 }
 
 static bool r2t_to_be_had(const struct tcp_controller *c)
