@@ -49,6 +49,7 @@ static void start_over(const struct ctrl *c, struct ctrl_queue *q)
 {
         auth_start(&q->auth, &c->auth);
         q->auth.allowed = allowed_channels(c, q);
+        q->auth.credulous = q->qid > 0 && has_flaw(c->env, FLAW_AUTH_IO);
 }
 
 /* A channel that is secured by a PSK of its own host and subsystem has proven who it is. */

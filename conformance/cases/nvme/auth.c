@@ -167,6 +167,19 @@ CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
         expect_auth_failure(q, m);
 }
 
+CASE("fab/auth/wrong-key-io", MUST, RULES(FAB_AUTH_R1),
+     "An authentication response on an I/O queue that is not computed with the host's key is refused")
+{
+        struct queue *q = unproven_io_queue(t);
+        struct auth_draft *m;
+
+        send_auth_message(q, next_message(q));
+        want_eq(t, "the message", receive_auth_message(q)->message, AUTH_CHALLENGE);
+        m = next_message(q);
+        m->reply.values[0] ^= 1;
+        expect_auth_failure(q, m);
+}
+
 CASE("fab/auth/wrong-byte", MUST, RULES(FAB_AUTH_R1),
      "An authentication response that is wrong in its last byte alone is refused")
 {

@@ -58,6 +58,7 @@ struct auth {
          * 0: AUTH_SC_NONE alone. */
         uint8_t allowed;
         uint8_t weak; /* enum auth_weak: the value it says, and goes by; set after auth_start() */
+        bool credulous; /* takes any response of the host for right; set after auth_start() */
         uint8_t hash, group;
         bool mutual;    /* the controller has to authenticate itself, too */
         bool generated; /* there is a PSK */
