@@ -175,21 +175,44 @@ CASE("tcp/alignment/hpda", MUST, RULES(TCP_PDO_C2H),
         }
 }
 
+static void exercise_aligned(struct t *t, int hpda, bool hdgst, bool ddgst)
+{
+        struct queue *q;
+
+        if (!supports_hpda(t, hpda, hdgst))
+                return;
+        q = io_queue(t, .hpda = hpda, .near = true, .hdgst = hdgst, .ddgst = ddgst);
+        exercise(q);
+        hang_up(q);
+        hang_up(q->admin);
+}
+
+/* Without HDGST the padding begins elsewhere. */
 CASE("tcp/alignment/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
      "With digests, data sent to a host is aligned as HPDA asks, and the data digest covers data "
      "only")
 {
-        require(t, caps(t)->hdgst, "the target grants no header digest");
-        for (int hpda = 0; hpda <= PDU_PDA_MAX; hpda++) {
-                struct queue *q;
+        bool hdgst = caps(t)->hdgst, ddgst = caps(t)->ddgst;
 
-                if (!supports_hpda(t, hpda, 1))
-                        continue;
-                q = io_queue(t, .hpda = hpda, .near = true, .hdgst = 1, .ddgst = caps(t)->ddgst);
-                exercise(q);
-                hang_up(q);
-                hang_up(q->admin);
-        }
+        require(t, hdgst || ddgst, "the target grants no digest");
+        for (int hpda = 0; hdgst && hpda <= PDU_PDA_MAX; hpda++)
+                exercise_aligned(t, hpda, true, ddgst);
+        for (int hpda = 0; ddgst && hpda <= PDU_PDA_MAX; hpda++)
+                exercise_aligned(t, hpda, false, true);
+}
+
+CASE("tcp/alignment/hpda-writes", MUST, RULES(TCP_PDO_C2H, TCP_DDGST_C2H),
+     "Writes are executed whatever HPDA is, which is not for them, with digests and without, and "
+     "their data can be read back",
+     .writes = true)
+{
+        static const uint8_t values[] = { 0, 3, 17, PDU_PDA_MAX };
+        bool able_h = caps(t)->hdgst, able_d = caps(t)->ddgst;
+
+        for (unsigned i = 0; i < sizeof(values); i++)
+                for (int hdgst = 0; hdgst <= able_h; hdgst++)
+                        for (int ddgst = 0; ddgst <= able_d; ddgst++)
+                                exercise_aligned(t, values[i], hdgst, ddgst);
 }
 
 CASE("tcp/alignment/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),

@@ -180,6 +180,12 @@ static void track_own(struct link *l, const union pdu *h)
         (void)fault;
 }
 
+/* FLAW_DDGST_PADDED: as though PAD were summed, too. */
+static bool sums_pad(const struct link *l, const struct tx *tx, uint8_t hlen)
+{
+        return tx->pad > 0 && tx->head_len == hlen && flawed(l->cfg.policy, FLAW_DDGST_PADDED);
+}
+
 void link_send(struct link *l, struct tx *tx)
 {
         struct pdu_ch ch;
@@ -192,6 +198,7 @@ void link_send(struct link *l, struct tx *tx)
         track_own(l, (const union pdu *)tx->head);
         if (l->spoils || l->sending)
                 s = spoil(l, tx);
+        s.ddgst_xor ^= sums_pad(l, tx, ch.hlen);
         sum(tx, ch.hlen, &s);
         tx->twice = s.twice;
         enqueue(l, tx);

@@ -386,10 +386,22 @@ static bool fits(const struct tcp_request *t, const struct pdu_data *h, uint32_t
                (len <= t->r.buffer_len - offset || PLANTED(H2C_LENGTH));
 }
 
+/* FLAW_PDA_MIXED: HPDA, by which its own PDUs are aligned, is taken for what the host's have to have. */
+static bool is_misaligned(const struct tcp_controller *c, const union pdu *h)
+{
+        unsigned step = (track_format(c->link.track, PARTY_CONTROLLER)->pda + 1u) * 4;
+
+        return flawed(&c->policy, FLAW_PDA_MIXED) && h->ch.pdo % step != 0;
+}
+
 static void aim_data(struct tcp_controller *c, const union pdu *h)
 {
         struct tcp_request *t = c->in_hand = receiver(c);
 
+        if (is_misaligned(c, h)) {
+                link_terminate(&c->link, rule_fault(TCP_PDO_H2C));
+                return;
+        }
         if (t && fits(t, &h->data, framer_data_len(&c->link.rx)))
                 framer_sink(&c->link.rx, t->r.buffer + le32_get(h->data.offset));
 }
