@@ -1266,7 +1266,7 @@ PEERS = [
     (EndsAfterReset, {"fab/keep-alive/disabled"}, "skip"),
     (EndsAfterShutdown, {"fab/keep-alive/after-shutdown"}, "skip"),
     (EndsWithShutdown, {"fab/keep-alive/after-shutdown", "fab/shutdown/normal", "fab/shutdown/abrupt",
-                        "fab/shutdown/alone", "fab/shutdown/io-queue"}, "skip"),
+                        "fab/shutdown/alone", "fab/shutdown/io-queue", "fab/shutdown/admin-queue"}, "skip"),
     (Disconnects, LAST, "pass"),
     (CompletesBeforeDisconnect, LAST, "pass"),
     (ClosesAfterDisconnect, LAST, "pass"),

@@ -106,15 +106,20 @@ static void reset(struct queue *q)
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
 }
 
-/* The I/O queue executes no command: whether its capsules are answered or its connection ends is printed nowhere. */
-static void want_idle(struct queue *q, const char *expected)
+/* The command is not executed: whether it is answered or the connection ends is printed nowhere. */
+static void want_unexecuted(struct queue *q, uint16_t cid, const char *name, const char *expected)
 {
         enum { ANSWER_MS = 500 };
-        uint16_t cid = send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid);
 
         if (answers_within(q, cid, ANSWER_MS))
                 want(q->t, expect_answer(q, cid).status != NVME_SUCCESS || q->over, expected,
-                     "Flush succeeded");
+                     "%s succeeded", name);
+}
+
+static void want_idle(struct queue *q, const char *expected)
+{
+        want_unexecuted(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid), "Flush",
+                        expected);
 }
 
 /* A reset has deleted it. */
@@ -251,6 +256,23 @@ CASE("fab/shutdown/after", MUST, RULES(FAB_SHUTDOWN),
 
         shut_down(q, CC_SHN_NORMAL);
         expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
+CASE("fab/shutdown/admin-queue", MUST, RULES(FAB_SHUTDOWN_ADMIN),
+     "After shutdown an admin queue executes no Identify, Get Log Page and Get Features")
+{
+        static const char expected[] = "an error status, no answer or the end of the connection";
+        struct queue *q = admin_queue(t);
+
+        shut_down(q, CC_SHN_NORMAL);
+        want_unexecuted(
+            q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = IDENTIFY_LEN),
+            "Identify", expected);
+        want_unexecuted(q, send_get_log(q, LOG_ERROR, sizeof(struct log_error), 0), "Get Log Page",
+                        expected);
+        want_unexecuted(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_KATO),
+                        "Get Features", expected);
         expect_works(q);
 }
 

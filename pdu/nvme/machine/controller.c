@@ -157,7 +157,7 @@ uint16_t controller_admit(const struct controller *c, uint16_t qid, bool connect
                           const union sqe *sqe)
 {
         bool fabrics = sqe->opc == NVME_FABRICS;
-        uint16_t status;
+        uint16_t status = 0;
 
         if (!connected || !c)
                 return fabrics && sqe->fctype == FCTYPE_CONNECT
@@ -165,7 +165,8 @@ uint16_t controller_admit(const struct controller *c, uint16_t qid, bool connect
                            : rule_fault(FAB_FIRST_CONNECT).code;
         if (fabrics)
                 return admit_fabrics(c, qid, sqe);
-        status = controller_ready(c);
+        if (qid > 0 || !is_shut_down(c) || !has_flaw(c, FLAW_SHUTDOWN_ADMIN))
+                status = controller_ready(c);
         return status || qid > 0 ? status : admit_admin(c, sqe);
 }
 
