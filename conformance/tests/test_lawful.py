@@ -1120,7 +1120,7 @@ class ConnectsByField(Spoilt):
         return short
 
 
-class NoAlignment(Spoilt):
+class NoAlignment(Stores):
     """HPDA other than 0 is a parameter that it does not support."""
     def check(self, queue, pdu):
         if pdu[0] == 0 and pdu[10]:
@@ -1134,7 +1134,7 @@ class ClosesAtAlignment(Spoilt):
             raise EOFError
 
 
-class RepeatsAlignment(Spoilt):
+class RepeatsAlignment(Stores):
     """CPDA is what HPDA is. But no PDO is more than 128, which is wrong: capsules may ask for 136."""
     def greet(self, queue, icreq):
         queue.alignment = 4 * (icreq[10] + 1)
@@ -1146,7 +1146,7 @@ class RepeatsAlignment(Spoilt):
 
     def serve(self, queue, sqe, data):
         if data or sqe[0] != 0x7f or sqe[4] != CONNECT:
-            return False
+            return super().serve(queue, sqe, data)
         fetched = b""
         queue.r2t(struct.unpack_from("<H", sqe, 2)[0], 0, 1024)
         while len(fetched) < 1024:
@@ -1240,7 +1240,7 @@ class ReturnsAnOldPiece(Spoilt):
 
 
 PADDED = {"tcp/alignment/pad-more", "tcp/alignment/pad-more-h2cdata"}
-HPDA = {"tcp/alignment/hpda", "tcp/alignment/hpda-minimal"}
+HPDA = {"tcp/alignment/hpda", "tcp/alignment/hpda-minimal", "tcp/alignment/hpda-writes"}
 LAST = {"fab/disconnect/last-response"}
 SQHD = {"fab/queue/sqhd", "fab/queue/sqhd-overtaking"}
 PSDT = {"fab/connect/psdt"}

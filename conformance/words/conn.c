@@ -6,7 +6,7 @@
 #include "pdu/io/loop.h"
 #include "pdu/nvme/wire/text.h"
 
-/* What a connection may bring: it is kept, and looked through, until it is dropped or the case ends. */
+/* What a connection may bring: it is kept, and looked through, until it is let go or the case ends. */
 enum { CONN_KEPT = 512, KEPT_MAX = 128 << 20 };
 _Static_assert(sizeof(struct seen) <= CONN_KEPT, "what is kept is counted in full");
 
@@ -51,6 +51,7 @@ void conn_free_seen(struct suite_conn *c)
         free_list(c->inbox);
         free_list(c->taken);
         c->inbox = c->taken = NULL;
+        c->search.at = NULL;
         c->inbox_end = &c->inbox;
 }
 
@@ -118,22 +119,35 @@ void conn_file(struct suite_conn *c, struct seen *s)
         s->next = NULL;
         *c->inbox_end = s;
         c->inbox_end = &s->next;
+        c->filed++;
 }
 
-void conn_take(struct suite_conn *c, struct seen *s)
+static struct seen *unlink_seen(struct suite_conn *c, struct seen **at)
 {
-        struct seen **p = &c->inbox;
+        struct seen *s = *at;
 
-        while (*p != s)
-                p = &(*p)->next;
-        *p = s->next;
+        *at = s->next;
         if (c->inbox_end == &s->next)
-                c->inbox_end = p;
+                c->inbox_end = at;
         s->next = c->taken;
         c->taken = s;
+        return s;
 }
 
-void conn_drop(struct suite_conn *c, struct seen *s)
+struct seen *conn_take(struct suite_conn *c, seen_fits fits, uint16_t cid)
+{
+        if (!c->search.at || c->search.fits != fits || c->search.cid != cid) {
+                c->search.fits = fits;
+                c->search.cid = cid;
+                c->search.at = &c->inbox;
+        }
+        for (; *c->search.at; c->search.at = &(*c->search.at)->next)
+                if (fits(*c->search.at, cid))
+                        return unlink_seen(c, c->search.at);
+        return NULL;
+}
+
+void conn_let_go(struct suite_conn *c, struct seen *s)
 {
         struct seen **p = &c->taken;
 

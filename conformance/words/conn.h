@@ -56,6 +56,8 @@ struct conn_ops { /* what the two kinds do in ways of their own */
         bool (*wait)(struct suite_conn *c, uint64_t deadline);
 };
 
+typedef bool (*seen_fits)(const struct seen *s, uint16_t cid);
+
 struct suite_conn { /* both kinds begin with it */
         const struct conn_ops *kind;
         unsigned no; /* of the case's connections */
@@ -69,7 +71,14 @@ struct suite_conn { /* both kinds begin with it */
         void *arg;
 
         struct seen *inbox, **inbox_end, *taken;
-        uint64_t kept; /* bytes of all of them, CONN_KEPT for each header; what is dropped is not counted */
+        uint64_t filed; /* how many have come into the inbox */
+        uint64_t kept;  /* bytes of all of them, CONN_KEPT for a header, without those let go */
+        /* The search that was the last: what stands before `at` does not fit. */
+        struct {
+                seen_fits fits;
+                uint16_t cid;
+                struct seen **at;
+        } search;
 
         /* how the next PDU or capsule is changed on its way out */
         struct conn_change change[CONN_CHANGES];
@@ -86,10 +95,11 @@ void conn_reset(struct suite_conn *c);
 /* Waits until something more than now is in the inbox, or the connection has ended, or the
  * deadline; false at the deadline. */
 bool conn_wait(struct suite_conn *c, uint64_t deadline);
-/* Takes s out of the inbox; it stays readable until conn_free(). */
-void conn_take(struct suite_conn *c, struct seen *s);
+/* Takes the first that fits out of the inbox, NULL if none does; it stays readable until conn_free() or
+ * conn_let_go(). The same asked again looks only at what it has not looked at: whether something fits never changes. */
+struct seen *conn_take(struct suite_conn *c, seen_fits fits, uint16_t cid);
 /* Frees s, which was taken, and the room that it has of what a connection may bring. */
-void conn_drop(struct suite_conn *c, struct seen *s);
+void conn_let_go(struct suite_conn *c, struct seen *s);
 
 /* --- for the two kinds --------------------------------------------------------------------- */
 

@@ -11,8 +11,6 @@
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
-typedef bool (*fits_fn)(const struct seen *s, uint16_t cid);
-
 static bool of_command(const struct seen *s, uint16_t cid)
 {
         const struct cqe *cqe = message_cqe(&s->m);
@@ -81,13 +79,12 @@ static void skip_if_flooded(const struct queue *q)
 }
 
 /* The next PDU that fits, out of the inbox and the caller's; NULL: the end, or the deadline. */
-static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t deadline)
+static struct seen *await(struct queue *q, seen_fits fits, uint16_t cid, uint64_t deadline)
 {
         for (bool late = false;; late = loop_now_ms() > deadline) {
-                for (struct seen *s = q->conn->inbox; s; s = s->next) {
-                        if (!fits(s, cid))
-                                continue;
-                        conn_take(q->conn, s);
+                struct seen *s = conn_take(q->conn, fits, cid);
+
+                if (s) {
                         t_settle(q->t);
                         return s;
                 }
@@ -371,15 +368,6 @@ static struct r2t r2t_of(struct queue *q, const struct seen *s)
         return r;
 }
 
-static uint64_t waiting_in(const struct queue *q)
-{
-        uint64_t n = 0;
-
-        for (const struct seen *s = q->conn->inbox; s; s = s->next)
-                n++;
-        return n;
-}
-
 /* Bytes that were written for commands that have no response yet. */
 static uint64_t written_for(const struct queue *q)
 {
@@ -394,16 +382,16 @@ static uint64_t written_for(const struct queue *q)
  * The next PDU of the command. Its time runs while nothing comes on the queue: controllers serve commands in an order
  * of their own, and data of others takes its time.
  */
-static struct seen *await_of(struct queue *q, fits_fn fits, uint16_t cid)
+static struct seen *await_of(struct queue *q, seen_fits fits, uint16_t cid)
 {
-        uint64_t before, now = waiting_in(q), bytes_before, bytes = 0;
+        uint64_t before, now = q->conn->filed, bytes_before, bytes = 0;
         struct seen *s;
 
         do {
                 before = now;
                 bytes_before = bytes;
                 s = await(q, fits, cid, t_deadline(q->t, reply_ms(q)));
-                now = waiting_in(q);
+                now = q->conn->filed;
                 bytes = s ? 0 : written_for(q);
         } while (!s && q->conn->end == CONN_OPEN && now_ms() < q->t->deadline &&
                  (now > before || bytes > bytes_before));
@@ -437,7 +425,7 @@ static bool take_data(struct queue *q, struct seen *s)
         bool merged = collect(q, s), last = ends_command(s);
 
         if (merged && !last)
-                conn_drop(q->conn, s);
+                conn_let_go(q->conn, s);
         return last;
 }
 
@@ -445,7 +433,7 @@ static bool take_data(struct queue *q, struct seen *s)
  * or (serving false) refused; NULL: none came, or a TermReq did, which is in *other then. */
 static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct seen **other)
 {
-        fits_fn fits = serving ? of_command_or_r2t : of_command;
+        seen_fits fits = serving ? of_command_or_r2t : of_command;
         struct seen *s;
 
         *other = NULL;

@@ -390,9 +390,8 @@ static uint16_t store(struct nvm_queue *q, struct ns *ns, struct request *r, uin
                 r->data[unit_of(ns, r) - 1] ^= 1;
                 return ns_status(ns_write(ns, slba(r), n, r->data));
         }
-        status = nvm_store(q, ns,
-                           nvm_has_flaw(q, FLAW_WRITE_ODD) ? page_of(ns, slba(r)) : slba(r), n,
-                           r->data, &pi);
+        status = nvm_store(q, ns, nvm_has_flaw(q, FLAW_WRITE_ODD) ? page_of(ns, slba(r)) : slba(r),
+                           n, r->data, &pi);
         if (status && nvm_has_flaw(q, FLAW_PI_WRITES))
                 ns_write(ns, slba(r), n, r->data);
         return status;

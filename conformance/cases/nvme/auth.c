@@ -168,7 +168,8 @@ CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
 }
 
 CASE("fab/auth/wrong-key-io", MUST, RULES(FAB_AUTH_R1),
-     "An authentication response on an I/O queue that is not computed with the host's key is refused")
+     "An authentication response on an I/O queue that is not computed with the host's key is "
+     "refused")
 {
         struct queue *q = unproven_io_queue(t);
         struct auth_draft *m;

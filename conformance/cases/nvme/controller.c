@@ -266,9 +266,9 @@ CASE("fab/shutdown/admin-queue", MUST, RULES(FAB_SHUTDOWN_ADMIN),
         struct queue *q = admin_queue(t);
 
         shut_down(q, CC_SHN_NORMAL);
-        want_unexecuted(
-            q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = IDENTIFY_LEN),
-            "Identify", expected);
+        want_unexecuted(q,
+                        send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = IDENTIFY_LEN),
+                        "Identify", expected);
         want_unexecuted(q, send_get_log(q, LOG_ERROR, sizeof(struct log_error), 0), "Get Log Page",
                         expected);
         want_unexecuted(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_KATO),

@@ -4,10 +4,11 @@
 
 /* --- R2T ----------------------------------------------------------------------------------- */
 
-CASE("tcp/r2t/asked", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
-     "The R2Ts of a large Write ask for all of its data, in order, and for nothing else, and all of "
-     "it is written",
-     .writes = true)
+CASE(
+    "tcp/r2t/asked", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
+    "The R2Ts of a large Write ask for all of its data, in order, and for nothing else, and all of "
+    "it is written",
+    .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -17,7 +18,8 @@ CASE("tcp/r2t/asked", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
 }
 
 CASE("tcp/r2t/limit", MUST, RULES(TCP_R2T_LIMIT),
-     "With MAXR2T 0 the second R2T of a command comes only after all data of the first has been sent",
+     "With MAXR2T 0 the second R2T of a command comes only after all data of the first has been "
+     "sent",
      .writes = true)
 {
         enum { EARLY_MS = 100 };

@@ -202,8 +202,8 @@ CASE("tcp/alignment/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DD
 }
 
 CASE("tcp/alignment/hpda-writes", MUST, RULES(TCP_PDO_C2H, TCP_DDGST_C2H),
-     "Writes are executed whatever HPDA is, which is not for them, with digests and without, and "
-     "their data can be read back",
+     "Writes are executed whatever HPDA is, with digests and without, and their data can be read "
+     "back",
      .writes = true)
 {
         static const uint8_t values[] = { 0, 3, 17, PDU_PDA_MAX };

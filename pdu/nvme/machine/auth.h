@@ -57,7 +57,7 @@ struct auth {
         /* A controller may set it after auth_start(): bits 1 << SC_C of what it agrees to on this queue;
          * 0: AUTH_SC_NONE alone. */
         uint8_t allowed;
-        uint8_t weak; /* enum auth_weak: the value it says, and goes by; set after auth_start() */
+        uint8_t weak;   /* enum auth_weak: the value it says, and goes by; set after auth_start() */
         bool credulous; /* takes any response of the host for right; set after auth_start() */
         uint8_t hash, group;
         bool mutual;    /* the controller has to authenticate itself, too */
