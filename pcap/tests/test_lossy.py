@@ -356,7 +356,10 @@ def test_tagged_frames(tags, tmp_path):
 def test_a_queue_that_is_forgotten_has_not_ended(tmp_path):
     """Its host goes on with the others, and with it."""
     capture = Capture()
-    a, q = queues(capture)
+    a = admin(capture)
+    a.identify()
+    a.run(0x09, result=0x10001, cdw=[7, 0x10001])  # Number of Queues
+    q = io(capture)
     q.run(FLUSH, nsid=1)
     a.run(0x18)
     for n in range(16384 - 1):
